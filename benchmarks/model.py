@@ -1,0 +1,32 @@
+"""Model: the scripted Messages API in a thread of its own, for daemons that run the real CLI."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
+from queue import Queue
+
+from parachuted.testing import ScriptedMessages, Turn
+
+
+@contextlib.contextmanager
+def scripted_model(turns: Sequence[Turn]) -> Iterator[str]:
+    """The address of a server that answers with these turns, one after another."""
+    urls: Queue[str] = Queue()
+    loop = asyncio.new_event_loop()
+    stop = asyncio.Event()
+
+    async def serve() -> None:
+        async with ScriptedMessages(turns) as api:
+            urls.put(api.url)
+            await stop.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), daemon=True)
+    thread.start()
+    try:
+        yield urls.get(timeout=10)
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(10)

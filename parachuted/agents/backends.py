@@ -1,0 +1,78 @@
+"""Backends: which of them is used, and why."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias, cast
+
+from parachuted.agents.credentials import Credential
+from parachuted.agents.heavy import load_heavy
+from parachuted.agents.job import Backend, Job, Step
+from parachuted.agents.offline import OfflineBackend
+
+BackendName: TypeAlias = Literal["claude", "offline"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaudeSettings:
+    """What the `claude` backend is built from. `folder` is private to it, outside the vault; `env` is the daemon's environment."""
+
+    model: str
+    folder: Path
+    user_home: Path
+    env: Mapping[str, str]
+    credential: Credential | None
+    base_url: str | None
+
+
+def choose_backend(
+    name: Literal["auto", "claude", "offline"], credential: Credential | None, base_url: str | None
+) -> tuple[BackendName, str]:
+    """Choose the backend and say why, in a sentence for a person."""
+    if name == "offline":
+        return "offline", "offline, since agent.backend says so"
+    if base_url is not None:
+        sent = f", with the key {credential.where}" if credential is not None and credential.kind == "api_key" else ""
+        return "claude", f"claude, with the model server at {base_url}{sent}"
+    if credential is not None:
+        return "claude", f"claude, with the login {credential.where}"
+    if name == "claude":
+        return "claude", "claude, since agent.backend says so, though no login was found"
+    return "offline", "offline, with no model, since no login was found; see `parachute auth status`"
+
+
+def make_backend(name: BackendName, settings: ClaudeSettings) -> Backend:
+    """Make the backend of that name; `claude` is only loaded at its first run."""
+    return OfflineBackend() if name == "offline" else _Claude(settings)
+
+
+class _Claude:
+    """Stands for the `claude` backend until it is needed."""
+
+    name = "claude"
+
+    def __init__(self, settings: ClaudeSettings) -> None:
+        self._settings = settings
+        self._backend: Backend | None = None
+        self._loading = asyncio.Lock()
+
+    async def run(self, job: Job) -> AsyncIterator[Step]:
+        backend = await self._load()
+        async with aclosing(cast("AsyncGenerator[Step, None]", backend.run(job))) as steps:
+            async for step in steps:
+                yield step
+
+    async def close(self) -> None:
+        if self._backend is not None:
+            await self._backend.close()
+
+    async def _load(self) -> Backend:
+        async with self._loading:
+            if self._backend is None:
+                module = await load_heavy("claude")
+                self._backend = cast("Backend", module.ClaudeBackend(self._settings))
+            return self._backend

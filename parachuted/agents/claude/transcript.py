@@ -1,0 +1,141 @@
+"""Transcript: what the CLI's messages mean as steps, and how a run ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from claude_agent_sdk import AssistantMessage, Message, ResultMessage, SystemMessage, TextBlock, ToolResultBlock, ToolUseBlock, UserMessage
+
+from parachuted.agents.job import Called, Finished, Limits, Said, Step, ToolResult
+from parachuted.errors import AgentFailedError, AgentUnavailableError
+
+SERVER = "curator"
+PREFIX = f"mcp__{SERVER}__"
+_SYNTHETIC = "<synthetic>"
+_REASON_CHARS = 500
+_LOGIN_REFUSED = frozenset({401, 403})
+_PASSING = frozenset({None, 401, 403, 408, 409, 429, 500, 502, 503, 504, 529})
+_TRIES = 2
+_COST_DIGITS = 9
+_INPUTS = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """Money in US dollars and tokens, summed over a session's life."""
+
+    cost_usd: float = 0.0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+def sum_usage(cost_usd: object, models: object) -> Spent:
+    """Add up what the CLI tells of each model; rubbish counts as nothing."""
+    usages = [usage for usage in models.values() if isinstance(usage, Mapping)] if isinstance(models, Mapping) else []
+    return Spent(
+        cost_usd=float(cost_usd) if isinstance(cost_usd, int | float) else 0.0,
+        input_tokens=sum(_whole(usage.get(name)) for usage in usages for name in _INPUTS),
+        output_tokens=sum(_whole(usage.get("outputTokens")) for usage in usages),
+    )
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+class Transcript:
+    """One run's messages, read in order. `before` is what its session had cost until then, which the CLI counts in."""
+
+    def __init__(self, limits: Limits, before: Spent) -> None:
+        self._limits = limits
+        self._before = before
+        self._answers: set[str] = set()
+        self._open: dict[str, ToolUseBlock] = {}
+        self.asked = False
+        self.ended = False
+
+    def read(self, message: Message) -> Iterator[Step]:
+        """Yield the steps that a message means; raises AgentFailedError, after the account, for one that ends the run badly."""
+        if isinstance(message, AssistantMessage) and message.model != _SYNTHETIC:
+            yield from self._read_answer(message)
+        elif isinstance(message, UserMessage) and isinstance(message.content, list):
+            yield from self._read_results(message.content)
+        elif isinstance(message, SystemMessage) and message.subtype == "api_retry":
+            self._read_retry(message.data)
+        elif isinstance(message, ResultMessage):
+            yield from self._read_end(message)
+
+    @property
+    def answered(self) -> bool:
+        """Whether the model has answered at least once."""
+        return bool(self._answers)
+
+    def account_unfinished(self) -> Iterator[Step]:
+        """Yield the account of a run that was cut off after the model had been asked: the most that it may have cost."""
+        if self.asked and not self.ended:
+            most = self._limits.max_cost_usd
+            yield Finished(cost_usd=most, input_tokens=0, output_tokens=0, turns=len(self._answers), at_most=True)
+
+    def _read_answer(self, message: AssistantMessage) -> Iterator[Step]:
+        self._answers.add(message.message_id or f"#{len(self._answers)}")
+        for block in message.content:
+            if isinstance(block, TextBlock) and block.text.strip():
+                yield Said(text=block.text)
+            elif isinstance(block, ToolUseBlock):
+                self._open[block.id] = block
+
+    def _read_results(self, blocks: Sequence[object]) -> Iterator[Step]:
+        for block in blocks:
+            call = self._open.pop(block.tool_use_id, None) if isinstance(block, ToolResultBlock) else None
+            if call is not None and isinstance(block, ToolResultBlock):
+                arguments = call.input if isinstance(call.input, dict) else {}
+                yield Called(tool=call.name.removeprefix(PREFIX), arguments=arguments, result=_result(block))
+
+    def _read_retry(self, data: Mapping[str, object]) -> None:
+        """Give up early on a model that has not answered once: the task waits better than a process does."""
+        status = data.get("error_status")
+        if self._answers:
+            return
+        if status in _LOGIN_REFUSED or _whole(data.get("attempt")) >= _TRIES:
+            raise _unavailable(status if isinstance(status, int) else None, str(data.get("error")))
+
+    def _read_end(self, message: ResultMessage) -> Iterator[Step]:
+        self.ended = True
+        total = sum_usage(message.total_cost_usd, message.model_usage)
+        yield Finished(
+            cost_usd=max(0.0, round(total.cost_usd - self._before.cost_usd, _COST_DIGITS)),
+            input_tokens=max(0, total.input_tokens - self._before.input_tokens),
+            output_tokens=max(0, total.output_tokens - self._before.output_tokens),
+            turns=len(self._answers),
+            session_id=message.session_id,
+        )
+        failure = self._find_failure(message)
+        if failure is not None:
+            raise failure
+
+    def _find_failure(self, message: ResultMessage) -> AgentFailedError | None:
+        if message.subtype == "error_max_turns":
+            return AgentFailedError(f"the agent was still at work after {self._limits.max_turns} turns")
+        if message.subtype == "error_max_budget_usd":
+            return AgentFailedError(f"the agent had used up its ${self._limits.max_cost_usd:g}")
+        if not message.is_error:
+            return None
+        reason = ("; ".join(message.errors or ()) or message.result or message.subtype)[:_REASON_CHARS]
+        if not self._answers and message.terminal_reason == "api_error" and message.api_error_status in _PASSING:
+            return _unavailable(message.api_error_status, reason)
+        return AgentFailedError(f"the agent failed: {reason}")
+
+
+def _unavailable(status: int | None, reason: str) -> AgentUnavailableError:
+    if status in _LOGIN_REFUSED:
+        return AgentUnavailableError(f"the model refused the login ({status}); see `parachute auth status`")
+    what = f"answered {status}" if status else "could not be reached"
+    return AgentUnavailableError(f"the model {what}: {reason}"[:_REASON_CHARS])
+
+
+def _result(block: ToolResultBlock) -> ToolResult:
+    content = block.content
+    text = content if isinstance(content, str) else "\n".join(str(part.get("text", "")) for part in content or ())
+    text = text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>")
+    return ToolResult(text=text, is_error=bool(block.is_error))

@@ -1,0 +1,17 @@
+"""Heavy parts: the modules that are loaded at their first use, since they cost more time and memory than all the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from types import ModuleType
+
+HEAVY = {
+    "claude": "parachuted.agents.claude",  # with claude_agent_sdk and mcp: 0.8 s, 40 MB
+    "jsonschema": "jsonschema.validators",  # 60 ms, 3 MB
+}
+
+
+async def load_heavy(part: str) -> ModuleType:
+    """Import a part named in the table, away from the event loop; never what another run is only half through with importing."""
+    return await asyncio.to_thread(importlib.import_module, HEAVY[part])

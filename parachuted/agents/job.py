@@ -1,0 +1,118 @@
+"""Jobs: what an agent is asked to do, with what, and what it reports back step by step."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol, TypeAlias
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What a tool answers; an error is for the agent to read, and has changed nothing."""
+
+    text: str
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A thing an agent may do. `schema` is the JSON schema of the arguments; `call` never raises for bad ones."""
+
+    name: str
+    description: str
+    schema: Mapping[str, object]
+    call: Callable[[Mapping[str, object]], Awaitable[ToolResult]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Where a run is ended: seconds of wall clock, answers of the model, US dollars."""
+
+    timeout_s: float
+    max_turns: int
+    max_cost_usd: float
+
+
+ChangeKind: TypeAlias = Literal["created", "modified", "moved", "deleted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedNote:
+    """A note that changed since the watcher last reviewed it. `units` are section names, and frontmatter keys as `@key`."""
+
+    path: str
+    kind: ChangeKind
+    units: tuple[str, ...] = ()
+    diff: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One run's work. `id` is the run's, `watcher` the vault path of the note to keep current, `at` is in UTC."""
+
+    id: str
+    watcher: str
+    system_prompt: str
+    prompt: str
+    tools: tuple[Tool, ...]
+    limits: Limits
+    changes: tuple[ChangedNote, ...]
+    at: datetime
+    session_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """The agent said something."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Called:
+    """The agent called a tool and got its answer."""
+
+    tool: str
+    arguments: Mapping[str, object]
+    result: ToolResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """The account of a run, also of one that failed after it had cost something.
+
+    `at_most`: the agent was ended before it told its cost, so `cost_usd` is the most that it may have been.
+    """
+
+    cost_usd: float
+    input_tokens: int
+    output_tokens: int
+    turns: int
+    session_id: str | None = None
+    at_most: bool = False
+
+
+Step: TypeAlias = Said | Called | Finished
+
+
+class Backend(Protocol):
+    """Turns jobs into work."""
+
+    @property
+    def name(self) -> str:
+        """The name by which settings and reports know it."""
+        ...
+
+    def run(self, job: Job) -> AsyncIterator[Step]:
+        """Do the job and yield what happens, `Finished` last.
+
+        Raises AgentUnavailableError when it could not begin, AgentFailedError when it did not end well; what it cost until
+        then is yielded first. Leave the iterator early only through `contextlib.aclosing`, so that the agent ends with it.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End whatever still runs."""
+        ...

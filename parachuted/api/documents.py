@@ -1,0 +1,121 @@
+"""Documents: the shapes of answers, for the OpenAPI document and readers. Times are ISO 8601, paths relative to the vault."""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+
+class Watch(TypedDict):
+    """A watcher, what it says it watches, and what that is now."""
+
+    watcher: str
+    patterns: list[str]
+    problems: list[str]
+    watched: list[str]
+    unseen: list[str]
+    since: str | None
+
+
+class Watches(TypedDict):
+    """All watchers."""
+
+    watches: list[Watch]
+    count: int
+
+
+class TaskTold(TypedDict):
+    """A watcher that has something to review."""
+
+    id: str
+    watcher: str
+    state: str
+    causes: list[str]
+    paths: list[str]
+    due: str
+    run: str | None
+    attempts: int
+    reason: str | None
+
+
+class Tasks(TypedDict):
+    """All tasks, and whether work is paused."""
+
+    tasks: list[TaskTold]
+    count: int
+    paused: bool
+
+
+class Runs(TypedDict):
+    """Some runs, the newest first."""
+
+    runs: list[dict[str, object]]
+    count: int
+
+
+class Undone(TypedDict):
+    """What an undo took back, and the lines that stay since they were changed afterwards, by path."""
+
+    runs: list[str]
+    paths: list[str]
+    kept: dict[str, list[str]]
+
+
+class PlannedRun(TypedDict):
+    """One watcher that would wake."""
+
+    watcher: str
+    depth: int
+    because: str
+    patterns: list[str]
+
+
+class PlanTold(TypedDict):
+    """What a change would set off at most."""
+
+    path: str
+    most_runs: int
+    most_cost_usd: float
+    runs: list[PlannedRun]
+    loops: list[list[str]]
+
+
+class BubbleTold(PlanTold):
+    """The same, set off."""
+
+    cause: str
+    tasks: list[str]
+
+
+class WhyTold(TypedDict):
+    """Where lines come from; runs by id."""
+
+    path: str
+    lines: list[dict[str, object]]
+    runs: dict[str, object]
+
+
+class Paused(TypedDict):
+    """Whether work is paused."""
+
+    paused: bool
+
+
+class Scanned(TypedDict):
+    """How many files the vault holds."""
+
+    files: int
+
+
+class Indexed(TypedDict):
+    """How many notes can be found by search, and how many files are to be indexed yet."""
+
+    indexed: int
+    waiting: int
+
+
+class Doctor(TypedDict):
+    """Problems of the vault, and oddities of single notes; those of which search does not know all the text are among them."""
+
+    problems: dict[str, str]
+    notes: list[dict[str, object]]
+    search: Indexed

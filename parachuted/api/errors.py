@@ -1,0 +1,71 @@
+"""Errors over HTTP: one JSON shape, never a traceback, never a path outside the vault."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from aiohttp import web
+
+from parachuted.api.answers import json_answer
+from parachuted.errors import ConflictError, EditRefusedError, NotFoundError, ParachuteError, PathRefusedError, StorageFailedError
+from parachuted.keys import KeysRefusedError, NameTakenError
+from parachuted.vault import digest_of
+
+log = logging.getLogger(__name__)
+
+_STATUS: dict[type[ParachuteError], int] = {
+    NotFoundError: 404,
+    PathRefusedError: 400,
+    EditRefusedError: 422,
+    ConflictError: 409,
+    StorageFailedError: 507,
+    KeysRefusedError: 503,
+    NameTakenError: 409,
+}
+_KEPT = ("Allow", "Content-Range", "Retry-After", "WWW-Authenticate", "ETag")
+_SAYS = {404: "there is no such call; GET /api/docs, in a browser, lists them", 405: "this call takes another method"}
+
+
+def error_body(status: int, message: str, request_id: str) -> dict[str, str]:
+    """The body of every error: the names that older callers read are all there."""
+    return {"error": HTTPStatus(status).phrase, "message": message, "detail": message, "request_id": request_id}
+
+
+def answer_to(error: Exception, request: web.BaseRequest, request_id: str) -> web.Response:
+    """The answer to an error; what nobody expected is logged whole and told as no more than an id."""
+    if isinstance(error, web.HTTPException):
+        return _answer(error.status, http_sentence(error), request_id, headers=error.headers)
+    if isinstance(error, ParachuteError):
+        return _answer(_STATUS.get(type(error), 500), error.message, request_id, more=_more(error))
+    if isinstance(error, web.RequestPayloadError) or (isinstance(error, ConnectionError) and request.transport is None):
+        return _answer(400, "the body was not what was announced", request_id)
+    log.error("a request failed", exc_info=error, extra={"request_id": request_id, "route": _route(request)})
+    return _answer(500, f"something unexpected went wrong; the log has it under {request_id}", request_id)
+
+
+def _route(request: web.BaseRequest) -> str:
+    return str(request.match_info.route.resource) if isinstance(request, web.Request) else ""
+
+
+def _more(error: ParachuteError) -> dict[str, object]:
+    """A conflict carries both texts, whole, the one that both began with, and the digest that the next `If-Match` may name."""
+    if not isinstance(error, ConflictError):
+        return {}
+    texts = {"base": error.base, "ours": error.ours, "theirs": error.theirs}
+    told = {name: text.decode("utf-8", "replace") for name, text in texts.items()}
+    return {"conflict": {**told, "hash": digest_of(error.theirs)} if error.theirs else told}
+
+
+def http_sentence(error: web.HTTPException) -> str:
+    """What the error says; aiohttp's own text is no more than its status."""
+    says = error.text or ""
+    return _SAYS.get(error.status, error.reason) if not says or says.startswith(f"{error.status}: ") else says
+
+
+def _answer(
+    status: int, message: str, request_id: str, *, headers: Mapping[str, str] | None = None, more: Mapping[str, object] | None = None
+) -> web.Response:  # fmt: skip
+    kept = {name: headers[name] for name in _KEPT if headers and name in headers}
+    return json_answer({**error_body(status, message, request_id), **(more or {})}, status=status, headers=kept)

@@ -1,0 +1,152 @@
+"""Files: the folders and files of the vault as a file browser and an editor ask for them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from typing import Annotated
+
+from aiohttp import web
+from pydantic import Field
+
+from parachuted.api import files_documents as told
+from parachuted.api.answers import json_answer
+from parachuted.api.desk import Desk
+from parachuted.api.fields import AppSent, Folder, Path
+from parachuted.api.folder_listing import list_folder, moment
+from parachuted.api.parts import Parts
+from parachuted.api.route import Call, Route
+from parachuted.api.sight import unknown
+from parachuted.api.watching import readable, refuse_watching_beyond
+from parachuted.api.writable import refuse_programs_but_to_admins
+from parachuted.errors import NotFoundError, StorageFailedError
+from parachuted.sync import Put, can_be_merged, put_whole
+from parachuted.tools.context_files import finished
+from parachuted.vault import Content, VaultPath, printable
+
+log = logging.getLogger(__name__)
+
+_LARGEST_TEXT = 10 << 20
+_ETAG = re.compile(r'(?:W/)?"([0-9a-f]{64})"')
+
+
+class ListQuery(AppSent):
+    """Which folder; hidden files are not shown whatever `includeHidden` says."""
+
+    path: Folder = Field(default="", validate_default=True)
+    include_hidden: bool = False
+
+
+class ReadQuery(AppSent):
+    """Which file."""
+
+    path: Path
+
+
+class WriteBody(AppSent):
+    """A whole text. `base_hash`, or the header If-Match: the SHA-256 of the text that it was made from."""
+
+    path: Path
+    content: Annotated[str, Field(max_length=_LARGEST_TEXT)]
+    base_hash: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+
+
+class Files:
+    """The routes of single files and folders, small enough for JSON."""
+
+    def __init__(self, parts: Parts, desk: Desk) -> None:
+        self._parts, self._desk = parts, desk
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            Route(
+                method="GET", path="/api/ls", module="vault", capability="read", handle=self.list, query=ListQuery,
+                summary="What is in a folder.", answers={200: told.Listed},
+            ),
+            Route(
+                method="GET", path="/api/read", module="vault", capability="read", handle=self.read, query=ReadQuery,
+                summary="A text, with its digest.", answers={200: told.FileRead},
+            ),
+            Route(
+                method="PUT", path="/api/write", module="vault", capability="write", handle=self.write, body=WriteBody,
+                summary="Write a whole text, merged with what changed since its base.", answers={200: told.FileWritten},
+                largest_body=6 * _LARGEST_TEXT,
+            ),
+        ]  # fmt: skip
+
+    async def list(self, call: Call) -> web.Response:
+        """`GET /api/ls?path=`."""
+        folder = call.query(ListQuery).path
+        return json_answer({"path": printable(folder), "entries": await asyncio.to_thread(list_folder, folder, call.sight)})
+
+    async def read(self, call: Call) -> web.Response:
+        """`GET /api/read?path=`. What is handed out is kept, after the answer, as a base that a write may name."""
+        path = call.query(ReadQuery).path
+        call.touched.append(path)
+        content = await asyncio.to_thread(self._read, path, call)
+        if not can_be_merged(content.data):
+            raise web.HTTPUnsupportedMediaType(text=f"{printable(path)} is no text; GET /api/files/{printable(path)} streams any file")
+        asyncio.get_running_loop().run_in_executor(None, self._keep, content)
+        answer: told.FileRead = {
+            "path": printable(path), "content": content.data.decode(), "size": len(content.data),
+            "lastModified": moment(content.status.st_mtime), "hash": content.digest,
+        }  # fmt: skip
+        return json_answer(answer, headers={"ETag": f'"{content.digest}"'})
+
+    async def write(self, call: Call) -> web.Response:
+        """`PUT /api/write`."""
+        body = await call.body(WriteBody)
+        path = await asyncio.to_thread(call.sight.find, body.path)
+        refuse_programs_but_to_admins(path, call.identity)
+        base = body.base_hash or _if_match(call.request)
+        data = _encoded(body.content)
+        await asyncio.to_thread(refuse_watching_beyond, readable(call.identity), self._parts.store, path, lambda _before: data)
+        put = await finished(put_whole, self._parts.store, self._parts.objects, path, data, self._desk.author(), base=base)
+        call.touched.append(path)
+        await self._desk.tell([path])
+        return json_answer(await asyncio.to_thread(self._told, body.path, put), headers={"ETag": f'"{put.hash}"'})
+
+    def _read(self, path: VaultPath, call: Call) -> Content:
+        real = call.sight.find(path)
+        try:
+            size = self._parts.root.size(real)
+            if size <= _LARGEST_TEXT:
+                return self._parts.root.read(real)
+        except NotFoundError as error:
+            raise unknown(path) from error  # which does not tell where a link leads
+        text = f"{printable(path)} is larger than {_LARGEST_TEXT >> 20} MB; GET /api/files/{printable(path)} streams it"
+        raise web.HTTPRequestEntityTooLarge(max_size=_LARGEST_TEXT, actual_size=size, text=text)
+
+    def _keep(self, content: Content) -> None:
+        if content.digest not in self._parts.objects:
+            try:
+                self._parts.objects.put(content.data)
+            except StorageFailedError as error:
+                log.warning("a text that was read could not be kept as a base", extra={"error": error.message})
+
+    def _told(self, path: VaultPath, put: Put) -> told.FileWritten:
+        content = self._parts.root.read(put.path)
+        return {
+            "success": True, "path": printable(path), "size": len(content.data), "lastModified": moment(content.status.st_mtime),
+            "hash": put.hash, "merged": put.outcome == "merged", "replaced": put.replaced,
+        }  # fmt: skip
+
+
+def _if_match(request: web.Request) -> str | None:
+    """The digest that If-Match names. 400 when it is none."""
+    value = request.headers.get("If-Match")
+    if value is None:
+        return None
+    found = _ETAG.fullmatch(value.strip())
+    if found is None:
+        raise web.HTTPBadRequest(text="If-Match must be the ETag of one text, as it was read")
+    return found[1]
+
+
+def _encoded(content: str) -> bytes:
+    try:
+        return content.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise web.HTTPBadRequest(text="content: holds characters that are no text") from error

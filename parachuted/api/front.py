@@ -1,0 +1,121 @@
+"""Front: what every request passes, once and in this order: the guard, who asks, may they here, the route, the error, the audit."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import Protocol
+
+from aiohttp import web
+
+from parachuted.api.errors import answer_to
+from parachuted.api.guard import Guard, Handler
+from parachuted.api.recorded import GONE, caller_of, event_of
+from parachuted.api.route import SMALL_BODY, Call, Route
+from parachuted.api.sight import Sight
+from parachuted.errors import StorageFailedError
+from parachuted.events.audit import CALLER, Caller, Recorder
+from parachuted.keys import EVERYWHERE, NOBODY, Grant, Identity
+from parachuted.vault import VaultRoot
+
+log = logging.getLogger(__name__)
+
+_NOTHING = Grant(alternatives=())
+
+
+class Door(Protocol):
+    """Knows who asks."""
+
+    def identify(self, request: web.Request) -> Identity:
+        """The identity, NOBODY where no key is given. Raises HTTPUnauthorized for a wrong key, HTTPTooManyRequests after many."""
+
+
+class Front:
+    """The one middleware."""
+
+    def __init__(self, guard: Guard, door: Door, root: VaultRoot, audit: Recorder, clock: Callable[[], datetime]) -> None:
+        self._guard, self._door, self._root, self._audit, self._clock = guard, door, root, audit, clock
+        self._whole = Sight(root, EVERYWHERE)
+        self._life, self._numbers = secrets.token_hex(4), itertools.count(1)
+
+    @web.middleware
+    async def answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer the request, whatever happens; then record it."""
+        began, call_id = time.perf_counter(), f"{self._life}{next(self._numbers):x}"
+        caller = Caller("api_key", NOBODY.name, call_id)
+        call, status = None, GONE
+        error: BaseException | None = None
+        token = CALLER.set(None)
+        try:
+            self._refuse_foreign(request)
+            asked = self._guard.preflight(request)
+            if asked is not None:
+                status = asked.status
+                return asked
+            reached = getattr(request.match_info.handler, "__self__", None)
+            route = reached if isinstance(reached, Route) else None
+            _refuse_unreadable(request, route)
+            identity = self._door.identify(request)
+            caller = caller_of(request, identity, call_id)
+            call = self._admitted(request, route, identity, call_id)
+            CALLER.set(caller)
+            response = await (call.route.handle(call) if call is not None else handler(request))
+            status = response.status
+        except asyncio.CancelledError as raised:
+            error = raised
+            raise
+        except Exception as raised:  # noqa: BLE001  every error has an answer
+            error = raised
+            response = answer_to(raised, request, call_id)
+            status = response.status
+        finally:
+            CALLER.reset(token)
+            took_ms = (time.perf_counter() - began) * 1000
+            self._audit.record(event_of(request, caller, call, at=self._clock(), took_ms=took_ms, status=status, error=error))
+        return response
+
+    def _admitted(self, request: web.Request, route: Route | None, identity: Identity, call_id: str) -> Call | None:
+        """The call on the route that was reached, or None where there is none.
+
+        401 without a key and 403 beyond scope, before anything of the route is said.
+        """
+        if route is None:
+            if not identity.scopes:
+                raise _keyless()
+            return None
+        grant = _NOTHING if route.capability is None else identity.grant(route.module, route.capability)
+        if grant is None:
+            if identity.kind == "nobody":
+                raise _keyless()
+            raise web.HTTPForbidden(text=f"this key may not {route.capability} in {route.module}")
+        if route.capability == "write" and self._audit.refusal is not None:
+            raise StorageFailedError(self._audit.refusal)
+        sight = self._whole if grant is EVERYWHERE else Sight(self._root, grant)
+        return Call(request=request, route=route, identity=identity, grant=grant, sight=sight, id=call_id)
+
+    def _refuse_foreign(self, request: web.Request) -> None:
+        reason = self._guard.refusal_of(request)
+        if reason is not None:
+            raise web.HTTPForbidden(text=reason)
+
+
+def _keyless() -> web.HTTPUnauthorized:
+    return web.HTTPUnauthorized(text="Valid API key required", headers={"WWW-Authenticate": "Bearer"})  # as older apps know it
+
+
+def _refuse_unreadable(request: web.Request, route: Route | None) -> None:
+    """What no route takes is refused before anyone is asked who they are: compressed bodies, and larger ones than the route takes."""
+    headers = request.headers
+    if "Content-Encoding" in headers and headers["Content-Encoding"].lower() != "identity":
+        raise web.HTTPUnsupportedMediaType(text="bodies are taken as they are, not compressed")
+    if "Content-Length" not in headers:
+        return
+    length = request.content_length or 0
+    most = route.largest_body if route is not None else SMALL_BODY
+    if length > most:
+        raise web.HTTPRequestEntityTooLarge(max_size=most, actual_size=length)

@@ -1,0 +1,79 @@
+"""Health: whether the daemon is well, and what it is doing."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+
+from aiohttp import web
+
+from parachuted import __version__
+from parachuted.api.answers import json_answer
+from parachuted.api.fields import AppSent
+from parachuted.api.parts import Parts
+from parachuted.api.route import Call, Route
+from parachuted.api.sight import Sight
+from parachuted.keys import Grant
+from parachuted.vault import printable
+
+
+class HealthQuery(AppSent):
+    """How much is to be told."""
+
+    detailed: str | None = None
+
+
+class Health:
+    """Answered from memory, since it is polled."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def routes(self) -> list[Route]:
+        """The one."""
+        return [
+            Route(
+                method="GET", path="/api/health", module="system", capability=None, handle=self.get, query=HealthQuery,
+                summary="Whether the daemon is well; details for this machine or a valid key.", answers={200: dict[str, object]},
+            )
+        ]  # fmt: skip
+
+    async def get(self, call: Call) -> web.Response:
+        """`GET /api/health[?detailed=true]`."""
+        now = self._parts.clock()
+        answer: dict[str, object] = {"status": self._status(), "version": __version__, "timestamp": int(now.timestamp() * 1000)}
+        is_detailed = call.query(HealthQuery).detailed in {"true", "1", ""}
+        if is_detailed and call.identity.kind != "nobody":
+            answer |= self._details(call.identity.grant("vault", "read") or call.grant)
+        return json_answer(answer)
+
+    def _status(self) -> str:
+        return "degraded" if self._parts.problems.all() else "ok"
+
+    def _details(self, grant: Grant) -> dict[str, object]:
+        """What is told of notes is told of those that the caller may read; problems may be about any, and are for who sees all."""
+        parts, sight = self._parts, Sight(self._parts.root, grant)
+        now, sees_all = parts.clock(), grant.alternatives is None
+        return {
+            "pid": os.getpid(),
+            "uptime": (now - parts.started).total_seconds(),
+            "vault": {
+                "path": str(parts.vault) if sees_all else None,
+                "files": len(parts.index) if sees_all else None,
+                "watchers": len(parts.watches) if sees_all else None,
+                "watched_by": parts.is_watching_by(),
+            },
+            "agent": {"backend": parts.backend, "reason": parts.backend_reason, "paused": parts.worker.paused},
+            "tasks": {"queued": sum(task.state == "queued" for task in parts.queue.all()), "running": len(parts.queue.running())},
+            "waiting": [
+                {"watcher": printable(task.watcher), "reason": task.reason}
+                for task in parts.queue.all()
+                if task.reason and sight.sees(task.watcher)
+            ],
+            "freshness": {"behind": [printable(watcher) for watcher in parts.reviews.watchers() if sight.sees(watcher)]},
+            "budget": {**asdict(parts.budget.limits), **parts.budget.used(now)},
+            "problems": parts.problems.all() if sees_all else {},
+            "docker": {"available": False, "image_exists": False},
+            "modules": [],
+            "bots": {},
+        }

@@ -1,0 +1,75 @@
+"""Hearing: which events exist for a listener, and what of them.
+
+Who may read everything is told everything, in bytes that all such listeners share. Who may read some paths is told of those alone: a file
+that comes from elsewhere is new there, one that leaves is gone, and an event that names any other path does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from parachuted.api.sight import is_hidden
+from parachuted.events import Event
+from parachuted.keys import Grant, Identity
+
+_ROOMS = {"file": "vault", "watch": "curator", "task": "curator", "run": "curator", "budget": "curator"}
+_OTHERS = "system"
+_FREE_TEXT = {"reason": ""}  # what an agent says of a run may name any note
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hearing:
+    """What one listener may read, by module. Equal for listeners who are told the same."""
+
+    vault: Grant | None
+    curator: Grant | None
+    system: Grant | None
+
+    def heard(self, event: Event) -> Event | None:
+        """The event as it exists for the listener; the very same where nothing is left out; None: it does not."""
+        grant = self._grant(event.event)
+        if grant is None or any(map(is_hidden, _paths(event.data))):
+            return None
+        if grant.alternatives is None:
+            return event
+        if event.event == "file.moved":
+            return _moved(event, grant)
+        paths = list(_paths(event.data))
+        if not paths or not all(map(grant.sees, paths)):
+            return None
+        left_out = {name: text for name, text in _FREE_TEXT.items() if name in event.data}
+        return replace(event, data={**event.data, **left_out}) if left_out else event
+
+    def _grant(self, name: str) -> Grant | None:
+        module = _ROOMS.get(name.partition(".")[0], _OTHERS)
+        return {"vault": self.vault, "curator": self.curator, "system": self.system}[module]
+
+
+def hearing_of(identity: Identity) -> Hearing:
+    """What that caller may be told."""
+    return Hearing(
+        vault=identity.grant("vault", "read"), curator=identity.grant("curator", "read"), system=identity.grant("system", "read")
+    )
+
+
+def _paths(data: Mapping[str, object]) -> Iterator[str]:
+    """Every path that an event names."""
+    for name in ("path", "from", "watcher"):
+        if name in data:
+            yield str(data[name])
+    for name in ("paths", "kept"):
+        found = data.get(name)
+        if isinstance(found, list | tuple | Mapping):
+            yield from map(str, found)
+
+
+def _moved(event: Event, grant: Grant) -> Event | None:
+    source, target = str(event.data.get("from", "")), str(event.data.get("path", ""))
+    left, came = grant.sees(source), grant.sees(target)
+    if left and came:
+        return event
+    rest = {name: value for name, value in event.data.items() if name != "from"}
+    if came:
+        return replace(event, event="file.created", data=rest)
+    return replace(event, event="file.deleted", data={**rest, "path": source, "digest": None}) if left else None

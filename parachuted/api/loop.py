@@ -1,0 +1,277 @@
+"""Loop: who watches, what waits, what ran, and what a change would set off."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Annotated
+
+from aiohttp import web
+from pydantic import Field
+
+from parachuted.api import documents as told
+from parachuted.api.answers import json_answer
+from parachuted.api.fields import Path, Sent, Whole
+from parachuted.api.parts import Parts
+from parachuted.api.route import Call, Route
+from parachuted.api.run_sight import is_run_seen, paths_of, plan_as_seen, run_as_seen
+from parachuted.api.sight import Sight, unknown
+from parachuted.bubbling import Plan, plan_for
+from parachuted.errors import NotFoundError, StorageFailedError
+from parachuted.tasks import Task
+from parachuted.vault import VaultPath, printable
+
+_MODULE = "curator"
+_LISTED = ("id", "task", "watcher", "agent", "backend", "outcome", "reason", "started", "ended", "cost_usd", "undone")
+
+
+class RunsQuery(Sent):
+    """Which runs."""
+
+    limit: Annotated[Whole, Field(ge=1, le=500)] = 50
+    before: str | None = None
+
+
+class WhyQuery(Sent):
+    """Which lines."""
+
+    path: Path
+    line: Annotated[Whole, Field(ge=1, le=10_000_000)] | None = None
+
+
+class PathBody(Sent):
+    """Which note."""
+
+    path: Path
+
+
+class ScanBody(Sent):
+    """Whether files that are missing were meant to go."""
+
+    accept_missing: Annotated[bool, Field(strict=True)] = False
+
+
+class Loop:
+    """The routes of the loop. A caller whose paths are limited sees the watchers there."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            Route(
+                method="GET", path="/api/watches", module=_MODULE, capability="read", handle=self.watches,
+                summary="Who watches what.", answers={200: told.Watches},
+            ),
+            Route(
+                method="GET", path="/api/tasks", module=_MODULE, capability="read", handle=self.tasks,
+                summary="What waits to be reviewed.", answers={200: told.Tasks},
+            ),
+            Route(
+                method="GET", path="/api/runs", module=_MODULE, capability="read", handle=self.runs, query=RunsQuery,
+                summary="What agents did, the newest first.", answers={200: told.Runs},
+            ),
+            Route(
+                method="GET", path="/api/runs/{id}", module=_MODULE, capability="read", handle=self.run,
+                summary="One run, with what it wrote.", answers={200: dict[str, object]},
+            ),
+            Route(
+                method="POST", path="/api/runs/{id}/undo", module=_MODULE, capability="write", handle=self.undo,
+                summary="Take a run back, and what followed from it.", answers={200: told.Undone},
+            ),
+            Route(
+                method="POST", path="/api/bubble/plan", module=_MODULE, capability="read", handle=self.plan, body=PathBody,
+                summary="What a change of a note would set off.", answers={200: told.PlanTold},
+            ),
+            Route(
+                method="POST", path="/api/bubble/run", module=_MODULE, capability="write", handle=self.bubble, body=PathBody,
+                summary="Those who watch a note look at it now.", answers={200: told.BubbleTold},
+            ),
+            Route(
+                method="GET", path="/api/why", module=_MODULE, capability="read", handle=self.why, query=WhyQuery,
+                summary="Where the lines of a note come from.", answers={200: told.WhyTold},
+            ),
+            Route(
+                method="POST", path="/api/pause", module=_MODULE, capability="admin", handle=self.pause,
+                summary="Begin no run until resumed.", answers={200: told.Paused},
+            ),
+            Route(
+                method="POST", path="/api/resume", module=_MODULE, capability="admin", handle=self.resume,
+                summary="Begin runs again.", answers={200: told.Paused},
+            ),
+            Route(
+                method="POST", path="/api/scan", module=_MODULE, capability="admin", handle=self.scan, body=ScanBody,
+                summary="Compare the whole vault with the index now.", answers={200: told.Scanned},
+            ),
+            Route(
+                method="GET", path="/api/doctor", module=_MODULE, capability="admin", handle=self.doctor,
+                summary="What is wrong with the vault and with single notes.", answers={200: told.Doctor},
+            ),
+        ]  # fmt: skip
+
+    async def watches(self, call: Call) -> web.Response:
+        """`GET /api/watches`."""
+        watches = [
+            self._watch(declaration.watcher, call.sight)
+            for declaration in self._parts.watches.all()
+            if call.sight.sees(declaration.watcher)
+        ]
+        return json_answer({"watches": watches, "count": len(watches)})
+
+    async def tasks(self, call: Call) -> web.Response:
+        """`GET /api/tasks`."""
+        tasks = [self._task(task, call.sight) for task in self._parts.queue.all() if call.sight.sees(task.watcher)]
+        return json_answer({"tasks": tasks, "count": len(tasks), "paused": self._parts.worker.paused})
+
+    async def runs(self, call: Call) -> web.Response:
+        """`GET /api/runs?limit=&before=`."""
+        query = call.query(RunsQuery)
+        runs = self._parts.history.runs(limit=query.limit, before=query.before)
+        seen = [run for run in runs if is_run_seen(run, call.sight)]
+        listed = [{**{key: run_as_seen(run, call.sight)[key] for key in _LISTED}, "wrote": paths_of(run, "wrote")} for run in seen]
+        return json_answer({"runs": listed, "count": len(listed)})
+
+    async def run(self, call: Call) -> web.Response:
+        """`GET /api/runs/{id}`."""
+        return json_answer(run_as_seen(self._run(call), call.sight))
+
+    async def undo(self, call: Call) -> web.Response:
+        """`POST /api/runs/{id}/undo`."""
+        name = str(self._run(call)["id"])
+        if not all(is_run_seen(run, call.sight) for run in await asyncio.to_thread(self._parts.undo.followed, name)):
+            raise web.HTTPForbidden(text="what followed from this run reaches beyond what this key may see")
+        undone = await self._parts.undo.undo(name)
+        kept = {path: list(texts) for path, texts in undone.kept.items()}
+        return json_answer({"runs": list(undone.runs), "paths": list(undone.paths), "kept": kept})
+
+    async def plan(self, call: Call) -> web.Response:
+        """`POST /api/bubble/plan` with `{"path"}`."""
+        path = await self._path(call)
+        if self._parts.index.get(path) is None and not self._parts.watches.watchers_of(path):
+            await asyncio.to_thread(self._parts.root.read_head, call.sight.find(path), 0)  # a misspelled name must not read as no runs
+        return json_answer(plan_as_seen(plan_document(self._plan(path)), call.sight))
+
+    async def bubble(self, call: Call) -> web.Response:
+        """`POST /api/bubble/run` with `{"path"}`: those who watch it look at it now."""
+        path = await self._path(call)
+        plan = self._plan(path)
+        cause, tasks = self._parts.reconciler.ask(path)
+        return json_answer({**plan_as_seen(plan_document(plan), call.sight), "cause": cause.id, "tasks": [task.id for task in tasks]})
+
+    async def why(self, call: Call) -> web.Response:
+        """`GET /api/why?path=&line=`."""
+        query = call.query(WhyQuery)
+        path, line = call.sight.find(query.path), query.line
+        lines = await asyncio.to_thread(self._parts.why.lines, path)
+        if line is not None and line > len(lines):
+            raise NotFoundError(f"{printable(path)} has {len(lines)} lines")
+        chosen = lines if line is None else lines[line - 1 : line]
+        found = {name: self._parts.why.run(name) for name in {origin.run for origin in chosen} if name is not None}
+        runs = {name: run_as_seen(run, call.sight) if run and is_run_seen(run, call.sight) else None for name, run in found.items()}
+        lines_told = [asdict(origin) if self._may_read(call, path) else asdict(origin) | {"text": ""} for origin in chosen]
+        return json_answer({"path": printable(path), "lines": lines_told, "runs": runs})
+
+    @staticmethod
+    def _may_read(call: Call, path: VaultPath) -> bool:
+        """Where lines come from is the curator's matter; what they say is the vault's."""
+        grant = call.identity.grant("vault", "read")
+        return grant is not None and grant.sees(path)
+
+    async def pause(self, _call: Call) -> web.Response:
+        """`POST /api/pause`."""
+        self._parts.worker.pause()
+        return json_answer({"paused": True})
+
+    async def resume(self, _call: Call) -> web.Response:
+        """`POST /api/resume`."""
+        self._parts.worker.resume()
+        return json_answer({"paused": False})
+
+    async def scan(self, call: Call) -> web.Response:
+        """`POST /api/scan` with `{"accept_missing"}`: compare the whole vault with the index now."""
+        await self._parts.rescan((await call.body(ScanBody)).accept_missing)
+        return json_answer({"files": len(self._parts.index)})
+
+    async def doctor(self, call: Call) -> web.Response:
+        """`GET /api/doctor`: what is wrong with the vault and with single notes."""
+        notes = [asdict(oddity) for oddity in await self._parts.check_notes()]
+        watches = [
+            {"path": printable(one.watcher), "code": "watch", "message": problem}
+            for one in self._parts.watches.all()
+            for problem in one.problems
+        ]
+        unindexed, indexed = await asyncio.to_thread(self._searchable)
+        told = [note for note in (*watches, *notes, *unindexed) if call.sight.sees(str(note["path"]))]
+        problems = self._parts.problems.all() if call.grant.alternatives is None else {}  # which may name any note
+        return json_answer({"problems": problems, "notes": told, "search": indexed})
+
+    def _searchable(self) -> tuple[list[dict[str, object]], dict[str, int]]:
+        """The notes that search does not know whole, and how many it knows: none while there is no index. In a thread."""
+        search = self._parts.search
+        try:
+            found: list[dict[str, object]] = [
+                {"path": printable(one.path), "code": "unindexed", "message": f"not found by all of its text: {one.reason}"}
+                for one in search.unindexed()
+            ]
+            return found, {"indexed": search.count(), "waiting": search.waiting}
+        except StorageFailedError:  # a problem by itself, which is told as such
+            return [], {"indexed": 0, "waiting": search.waiting}
+
+    async def _path(self, call: Call) -> VaultPath:
+        path = (await call.body(PathBody)).path
+        if not call.sight.sees(path):
+            raise unknown(path)
+        return path
+
+    def _run(self, call: Call) -> Mapping[str, object]:
+        name = call.named("id")
+        run = self._parts.history.run(name)
+        if run is None or not is_run_seen(run, call.sight):
+            raise NotFoundError(f"there is no run {printable(name[:80])}; `parachute runs` lists them")
+        return run
+
+    def _plan(self, path: VaultPath) -> Plan:
+        return plan_for(path, self._parts.watches, most_cost_usd=self._parts.most_cost_usd)
+
+    def _watch(self, watcher: str, sight: Sight) -> dict[str, object]:
+        declaration = self._parts.watches.of(watcher)
+        return {
+            "watcher": printable(watcher),
+            "patterns": [pattern.text for pattern in declaration.patterns] if declaration else [],
+            "problems": list(declaration.problems) if declaration else [],
+            "watched": [printable(path) for path in self._parts.watches.watched_by(watcher) if sight.sees(path)],
+            "unseen": [printable(review.path) for review in self._parts.reviews.of(watcher) if sight.sees(review.path)],
+            "since": self._parts.watches.since(watcher),
+        }
+
+    def _task(self, task: Task, sight: Sight) -> dict[str, object]:
+        waits_for = self._parts.queue.waits_for(task)
+        waited_for = printable(waits_for) if waits_for and sight.sees(waits_for) else "another"
+        reason = task.reason or (f"waits for {waited_for}" if waits_for else None)
+        return {
+            "id": task.id,
+            "watcher": printable(task.watcher),
+            "state": task.state,
+            "causes": list(task.causes),
+            "paths": [printable(review.path) for review in self._parts.reviews.of(task.watcher) if sight.sees(review.path)],
+            "due": task.due_at.isoformat(),
+            "run": task.run,
+            "attempts": task.attempts,
+            "reason": reason,
+        }
+
+
+def plan_document(plan: Plan) -> dict[str, object]:
+    """A plan as JSON."""
+    return {
+        "path": printable(plan.path),
+        "most_runs": len(plan.runs),
+        "most_cost_usd": round(plan.most_cost_usd, 4),
+        "runs": [
+            {"watcher": printable(run.watcher), "depth": run.depth, "because": printable(run.because), "patterns": list(run.patterns)}
+            for run in plan.runs
+        ],
+        "loops": [[printable(path) for path in ring] for ring in plan.loops],
+    }

@@ -1,0 +1,241 @@
+"""Note changes: one section or key, the whole of a note, its end, and its move. Each is a person's change, recorded, and none is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Annotated, Literal, Self
+
+from aiohttp import web
+from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, model_validator
+
+from parachuted.api.answers import json_answer, json_value
+from parachuted.api.desk import Desk
+from parachuted.api.fields import Sent
+from parachuted.api.note_documents import NoteDeleted, NoteWritten
+from parachuted.api.note_reading import NoteReading
+from parachuted.api.notes import FOLDER, etags, note_path
+from parachuted.api.parts import Parts
+from parachuted.api.route import Call, Route
+from parachuted.api.watching import readable, refuse_watching_beyond
+from parachuted.api.writable import refuse_programs_but_to_admins
+from parachuted.errors import ConflictError, NotFoundError
+from parachuted.tools import finished
+from parachuted.vault import (
+    AppendToSection,
+    DeleteKey,
+    Edit,
+    ReplaceAll,
+    ReplaceSection,
+    SetKey,
+    VaultPath,
+    Wish,
+    Written,
+    apply_edit,
+    printable,
+)
+
+_LARGEST = 64 << 20
+_DIGITS = 64
+_NO_TYPE = "application/x-www-form-urlencoded"  # what curl says of every body that it is told nothing of
+_NAMES = {"path": "The note, relative to the vault."}
+
+
+def _said(sentence: str) -> WrapValidator:
+    """One sentence in place of one for each type that it might have been."""
+
+    def check(value: object, inner: ValidatorFunctionWrapHandler) -> object:
+        try:
+            return inner(value)
+        except ValidationError as error:
+            raise ValueError(sentence) from error
+
+    return WrapValidator(check)
+
+
+_SECTION = (
+    'Its title, looked for at level 2 first, then at any, or its heading path: "Tea > Facts", or the titles, ["Tea", "Facts"]. '
+    "A name that several sections have is refused (422)."
+)
+_OCCURRENCE = "Which one, from 1 in the order of the note, where several sections have the same name and path."
+
+
+class Patch(Sent):
+    """One section (`content`, `mode`, `create`), or one top-level key of the frontmatter (`value`, or `delete`)."""
+
+    section: Annotated[
+        str | list[str] | None, _said("should be a title, or a list of the titles on the way to it"), Field(description=_SECTION)
+    ] = None
+    occurrence: Annotated[Annotated[int, Field(ge=1, strict=True)] | None, Field(description=_OCCURRENCE)] = None
+    content: str | None = None
+    mode: Literal["replace", "append"] = "replace"
+    create: Annotated[bool, Field(strict=True)] = False
+    key: str | None = None
+    value: Annotated[
+        bool | int | float | str | list[str] | None, _said("should be a text, a number, true or false, or a list of texts")
+    ] = None
+    delete: Annotated[bool, Field(strict=True)] = False
+
+    @model_validator(mode="after")
+    def _names_one_place(self) -> Self:
+        if (self.section is None) == (self.key is None):
+            raise ValueError("name a section or a key, and not both")
+        if self.section == []:
+            raise ValueError("section: should have at least one title")
+        if self.occurrence is not None and (self.section is None or self.create):
+            raise ValueError("an occurrence is one of a section that is there: it takes a section, and no create")
+        if self.section is not None and (self.content is None or self.value is not None or self.delete):
+            raise ValueError("a section takes content, and neither value nor delete")
+        if self.key is not None and (self.content is not None or (self.value is None) != self.delete):
+            raise ValueError("a key takes either a value or delete: true, and no content")
+        return self
+
+    @property
+    def edit(self) -> Edit:
+        """What is to be done."""
+        if self.section is not None:
+            make = ReplaceSection if self.mode == "replace" else AppendToSection
+            section = self.section if isinstance(self.section, str) else tuple(self.section)
+            return make(section=section, content=self.content or "", create=self.create, occurrence=self.occurrence, is_only=True)
+        key = self.key or ""
+        return DeleteKey(key=key) if self.value is None else SetKey(key=key, value=self.value)
+
+
+class WholeNote(Sent):
+    """The whole text. It may also be sent as it is: with any type but JSON, or, where it looks like this object, as `text/markdown`."""
+
+    content: str
+
+
+class NoteChanges:
+    """The routes that change a note."""
+
+    def __init__(self, parts: Parts, reading: NoteReading, desk: Desk) -> None:
+        self._parts, self._reading, self._desk = parts, reading, desk
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            Route(
+                method="PATCH", path=FOLDER + "{path:.+}", module="vault", capability="write", handle=self.patch, body=Patch, names=_NAMES,
+                summary="Change one section or one key of a note.", answers={200: NoteWritten},
+            ),
+            Route(
+                method="PUT", path=FOLDER + "{path:.+}", module="vault", capability="write", handle=self.put, body=WholeNote, names=_NAMES,
+                summary="Give a note a text, or make it.", answers={200: NoteWritten}, largest_body=_LARGEST,
+            ),
+            Route(
+                method="DELETE", path=FOLDER + "{path:.+}", module="vault", capability="write", handle=self.delete, names=_NAMES,
+                summary="Take a note out of the vault; its text is kept.", answers={200: NoteDeleted},
+            ),
+        ]  # fmt: skip
+
+    async def patch(self, call: Call) -> web.Response:
+        """`PATCH /api/notes/{path}`. With `If-Match`: decided on that text; without: applied to whatever is there."""
+        path, base = note_path(call), expected(call)
+        edit = (await call.body(Patch)).edit
+        return _told(path, await self._written(call, path, self._edited(call, path, edit, base)))
+
+    async def put(self, call: Call) -> web.Response:
+        """`PUT /api/notes/{path}`. With `If-Match`: in place of that text; with `If-None-Match: *`: only where there is none."""
+        path, base = note_path(call), expected(call)
+        is_json = call.request.content_type == "application/json"
+        data = (await call.body(WholeNote)).content.encode("utf-8", "surrogateescape") if is_json else _meant(call, await call.content())
+        only_new = "*" in etags(call.request.headers.get("If-None-Match"))
+        return _told(path, await self._written(call, path, self._put(call, path, data, base, only_new=only_new)))
+
+    async def delete(self, call: Call) -> web.Response:
+        """`DELETE /api/notes/{path}`. With `If-Match`: only that text."""
+        path, base = note_path(call), expected(call)
+        written = await self._written(call, path, finished(self._delete, call, path, base))
+        restore = f"GET {FOLDER}{printable(path)}?version={written.before} answers the text; PUT it to have the note back"
+        return json_answer({"path": printable(path), "hash": written.before, "restore": restore})
+
+    async def _written(self, call: Call, path: VaultPath, act: Awaitable[Written]) -> Written:
+        call.touched.append(printable(path))
+        try:
+            written = await act
+        except ConflictError as error:
+            if not may_read(call, path):
+                raise web.HTTPConflict(text=error.message) from error
+            raise
+        if written.changed:
+            await self._desk.tell([path, written.path])
+        return written
+
+    async def _edited(self, call: Call, path: VaultPath, edit: Edit, base: str | None) -> Written:
+        """All edits go over the desk. A text that was just served may still be on its way to where bases are kept."""
+        if base is not None:
+            await self._reading.kept()
+        await self._refuse_watching(call, path, edit)
+        return await self._desk.edit(lambda: writable(call, path), Wish(edit=edit, base=None if base == "*" else base))
+
+    async def _put(self, call: Call, path: VaultPath, data: bytes, base: str | None, *, only_new: bool) -> Written:
+        if not only_new:
+            try:
+                return await self._edited(call, path, ReplaceAll(data=data), base)
+            except NotFoundError:
+                if base is not None:
+                    gone = f"{printable(path)} is not there; nothing was written"
+                    raise ConflictError(gone, base=b"", ours=data, theirs=b"") from None
+        await self._refuse_watching(call, path, ReplaceAll(data=data))
+        return await finished(lambda: self._parts.store.create(writable(call, path), data, self._desk.author()))
+
+    async def _refuse_watching(self, call: Call, path: VaultPath, edit: Edit) -> None:
+        grant = readable(call.identity)
+        if grant.alternatives is not None:
+            real = await asyncio.to_thread(writable, call, path)
+            await asyncio.to_thread(refuse_watching_beyond, grant, self._parts.store, real, lambda before: apply_edit(edit, before))
+
+    def _delete(self, call: Call, path: VaultPath, base: str | None) -> Written:
+        """A name that is itself a link is refused by the store: neither it nor what it leads to is what was meant."""
+        writable(call, path)
+        return self._parts.store.delete(path, self._desk.author(), base=None if base == "*" else base)
+
+
+def _meant(call: Call, data: bytes) -> bytes:
+    """The text; a `{"content"}` that nobody gave a type of its own, as curl does not, is meant as JSON."""
+    kind = call.request.headers.get("Content-Type", _NO_TYPE).partition(";")[0].strip().lower()
+    if kind != _NO_TYPE or not data.lstrip().startswith(b"{"):
+        return data
+    try:
+        document = json_value(data)
+    except ValueError:
+        return data
+    content = document.get("content") if isinstance(document, dict) and len(document) == 1 else None
+    try:
+        return content.encode("utf-8", "surrogateescape") if isinstance(content, str) else data
+    except UnicodeEncodeError as error:
+        raise web.HTTPBadRequest(text="content: should be a text of Unicode") from error
+
+
+def _told(path: VaultPath, written: Written) -> web.Response:
+    answer: dict[str, object] = {
+        "path": printable(path), "hash": written.after, "before": written.before, "changed": written.changed, "merged": written.merged,
+    }  # fmt: skip
+    return json_answer(answer, headers={"ETag": f'"{written.after}"'})
+
+
+def expected(call: Call) -> str | None:
+    """The digest that `If-Match` names, `*`, or None. 400 when it is neither, or several."""
+    header = call.request.headers.get("If-Match")
+    if header is None:
+        return None
+    found = etags(header)
+    if len(found) != 1 or (found[0] != "*" and (len(found[0]) != _DIGITS or not set(found[0]) <= set("0123456789abcdef"))):
+        raise web.HTTPBadRequest(text="If-Match takes one hash, as a note's ETag gives it, or *")
+    return found[0]
+
+
+def writable(call: Call, path: VaultPath) -> VaultPath:
+    """Where the note is, links followed. Blocks. Raises NotFoundError, or HTTPForbidden where it belongs to a module."""
+    real = call.sight.find(path)
+    for one in (path, real):
+        refuse_programs_but_to_admins(one, call.identity)
+    return real
+
+
+def may_read(call: Call, path: str) -> bool:
+    """Whether the caller may be told what others wrote: to write is not to read."""
+    grant = call.identity.grant("vault", "read")
+    return grant is not None and grant.sees(path)

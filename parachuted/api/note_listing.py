@@ -1,0 +1,137 @@
+"""Note listing: which notes there are, filtered, sorted and paged, and which links lead to a note, or to nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Annotated, Literal, TypeVar
+
+from aiohttp import web
+from pydantic import Field
+
+from parachuted.api.answers import json_answer
+from parachuted.api.fields import Folder, Sent, Whole
+from parachuted.api.note_documents import Backlink, Backlinks, NoteListed, NotesTold, Unresolved
+from parachuted.api.note_shapes import clean_map, moment, shown
+from parachuted.api.notes import FOLDER, note_path
+from parachuted.api.parts import Parts
+from parachuted.api.route import Call, Route
+from parachuted.search import Filter, LinkRow, NoteQuery, NoteRow
+from parachuted.vault import VaultPath, printable
+
+_Result = TypeVar("_Result")
+_WORDS = {"true": True, "false": False}
+_MOST_FILTERS = 20
+_WHERE = (
+    "A condition on a frontmatter key, or on title, modified or size, as key:op:value; op is eq, ne, gt, lt, in (values with commas "
+    "between them) or exists (true or false). It may stand more than once: all must hold."
+)
+
+
+class NotesQuery(Sent):
+    """Which notes: `where=status:eq:open&where=due:lt:2026-12-01&folder=Projects&tag=garden&sort=-modified`."""
+
+    where: Annotated[tuple[str, ...], Field(description=_WHERE, max_length=_MOST_FILTERS)] = ()
+    folder: Annotated[Folder | None, Field(description="Only notes in it, and in folders below it.")] = None
+    tag: Annotated[str | None, Field(description="Only notes with that tag, or one below it.")] = None
+    sort: Annotated[str, Field(description="path, title, modified, size or a frontmatter key; descending with a - before it.")] = "path"
+    limit: Annotated[Whole, Field(ge=1, le=1_000)] = 100
+    cursor: Annotated[str | None, Field(description="The `next` of the page before.")] = None
+
+
+class UnresolvedQuery(Sent):
+    """Which page."""
+
+    limit: Annotated[Whole, Field(ge=1, le=1_000)] = 100
+    cursor: str | None = None
+
+
+class NoteListing:
+    """The routes that find notes and links."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts, self._catalogue = parts, parts.search.catalogue
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            Route(
+                method="GET", path="/api/notes", module="vault", capability="read", handle=self.notes, query=NotesQuery,
+                summary="Notes by frontmatter, folder and tag, a page at a time.", answers={200: NotesTold},
+            ),
+            Route(
+                method="GET", path=FOLDER + "{path:.+}/backlinks", module="vault", capability="read", handle=self.backlinks,
+                summary="The links that lead to a note.", answers={200: Backlinks}, names={"path": "The note, relative to the vault."},
+            ),
+            Route(
+                method="GET", path="/api/links/unresolved", module="vault", capability="read", handle=self.unresolved,
+                query=UnresolvedQuery, summary="The links that lead to nothing, a page at a time.", answers={200: Unresolved},
+            ),
+        ]  # fmt: skip
+
+    async def notes(self, call: Call) -> web.Response:
+        """`GET /api/notes?where=&folder=&tag=&sort=&limit=&cursor=`."""
+        query = call.query(NotesQuery)
+        asked = NoteQuery(
+            filters=tuple(map(_filter, query.where)), folder=query.folder or None, tag=query.tag, sort=query.sort, limit=query.limit,
+            after=query.cursor,
+        )  # fmt: skip
+        page = await _asked(lambda: self._catalogue.notes(asked, call.sight.sees))
+        return json_answer(NotesTold(notes=[_listed(row) for row in page.rows], next=page.next, indexing=self._parts.search.is_behind))
+
+    async def backlinks(self, call: Call) -> web.Response:
+        """`GET /api/notes/{path}/backlinks`."""
+        path = note_path(call, "/backlinks")
+        rows = await _asked(lambda: self._backlinks(call, path))
+        links = [_link(row) for row in rows]
+        return json_answer(Backlinks(path=printable(path), backlinks=links, count=len(links)))
+
+    async def unresolved(self, call: Call) -> web.Response:
+        """`GET /api/links/unresolved?limit=&cursor=`."""
+        query = call.query(UnresolvedQuery)
+        page = await _asked(lambda: self._catalogue.unresolved(call.sight.sees, query.limit, query.cursor))
+        return json_answer(Unresolved(links=[_link(row) for row in page.rows], next=page.next))
+
+    def _backlinks(self, call: Call, path: VaultPath) -> list[LinkRow]:
+        real = call.sight.find(path)
+        self._parts.root.size(real)  # which raises where there is none
+        return [row for row in self._catalogue.links_to(real) if call.sight.sees(row.source)]
+
+
+async def _asked(ask: Callable[[], _Result]) -> _Result:
+    """What the index says. 400 for a cursor that is none."""
+    try:
+        return await asyncio.to_thread(ask)
+    except ValueError as error:
+        raise web.HTTPBadRequest(text=str(error)) from error
+
+
+def _filter(text: str) -> Filter:
+    """The condition that `key:op:value` says; the key may hold colons. 400 when it is none."""
+    for op in _operators(text):
+        key, _, value = text.partition(f":{op}:")
+        if op == "in":
+            return Filter(key=key, op=op, value=tuple(item.strip() for item in value.split(",")))
+        if op != "exists":
+            return Filter(key=key, op=op, value=value)
+        if value in _WORDS:
+            return Filter(key=key, op=op, value=_WORDS[value])
+    raise web.HTTPBadRequest(text=f"where: {shown(text[:80])!r} is no condition like status:eq:open, tags:in:a,b or due:exists:true")
+
+
+def _operators(text: str) -> list[Literal["eq", "ne", "gt", "lt", "in", "exists"]]:
+    """The operators that stand in it, the first first."""
+    operators: tuple[Literal["eq", "ne", "gt", "lt", "in", "exists"], ...] = ("eq", "ne", "gt", "lt", "in", "exists")
+    found = {text.find(f":{op}:"): op for op in operators}
+    return [found[at] for at in sorted(found) if at > 0]
+
+
+def _listed(row: NoteRow) -> NoteListed:
+    return {
+        "path": printable(row.path), "title": shown(row.title), "modified": moment(row.modified), "size": row.size, "hash": row.digest,
+        "tags": [shown(tag) for tag in row.tags], "frontmatter": clean_map(row.frontmatter),
+    }  # fmt: skip
+
+
+def _link(row: LinkRow) -> Backlink:
+    return {"source": printable(row.source), "text": shown(row.text), "kind": row.kind, "line": row.line}

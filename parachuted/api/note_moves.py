@@ -1,0 +1,97 @@
+"""Note moves: a note has another path, and the links of the vault follow it."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from parachuted.api.answers import json_answer
+from parachuted.api.desk import Desk
+from parachuted.api.fields import Path, Sent
+from parachuted.api.note_changes import expected, may_read, writable
+from parachuted.api.note_documents import NoteMoved
+from parachuted.api.note_reading import is_note, no_note
+from parachuted.api.notes import FOLDER, note_path
+from parachuted.api.parts import Parts
+from parachuted.api.route import Call, Route
+from parachuted.api.sight import unknown
+from parachuted.api.watching import readable, refuse_watching_beyond
+from parachuted.api.writable import is_program
+from parachuted.errors import ConflictError
+from parachuted.tools import Moved, Mover, finished
+from parachuted.vault import VaultPath, printable
+
+_ENDING = "/move"
+_PATIENCE_S = 5.0
+
+
+class MoveBody(Sent):
+    """Where to."""
+
+    to: Path
+
+
+class NoteMoves:
+    """The route that moves notes."""
+
+    def __init__(self, parts: Parts, desk: Desk) -> None:
+        self._parts, self._desk = parts, desk
+        self._mover = Mover(parts.store, self._sources)
+
+    def routes(self) -> list[Route]:
+        """It alone."""
+        return [
+            Route(
+                method="POST", path=FOLDER + "{path:.+}" + _ENDING, module="vault", capability="write", handle=self.move, body=MoveBody,
+                summary="Move a note; links to it are rewritten.", answers={200: NoteMoved},
+                names={"path": "The note, relative to the vault."},
+            ),
+        ]  # fmt: skip
+
+    async def move(self, call: Call) -> web.Response:
+        """`POST /api/notes/{path}/move` with `{"to"}`. With `If-Match`: only that text."""
+        path, base, target = note_path(call, _ENDING), expected(call), (await call.body(MoveBody)).to
+        call.touched += [printable(path), printable(target)]
+        if not is_note(target):
+            raise no_note(target) if call.sight.sees(target) else unknown(target)
+        files = list(self._parts.index.paths())
+        try:
+            moved = await finished(self._move, call, path, target, None if base == "*" else base, files)
+        except ConflictError as error:
+            if not (may_read(call, path) and may_read(call, target)):
+                raise web.HTTPConflict(text=error.message) from error
+            raise
+        await self._desk.tell([path, moved.written.path, *(written.path for written in moved.rewritten)])
+        return json_answer(_told(path, moved), headers={"ETag": f'"{_digest(moved)}"'})
+
+    def _sources(self, path: str) -> set[str]:
+        """The notes that link to it, once those that were just saved are known to search."""
+        self._parts.search.settle(_PATIENCE_S)
+        return {row.source for row in self._parts.search.catalogue.links_to(path)}
+
+    def _move(self, call: Call, path: VaultPath, target: VaultPath, base: str | None, files: list[VaultPath]) -> Moved:
+        """Links are followed for the folders alone: a name that is itself a link is not what is to be moved."""
+        writable(call, path)
+        writable(call, target)
+        refuse_watching_beyond(readable(call.identity), self._parts.store, target, lambda text: text, was=path)
+        return self._mover.move(
+            path,
+            target,
+            self._desk.author(),
+            base=base,
+            files=files,
+            may_write=lambda note: call.sight.sees(note) and not is_program(VaultPath(note)),
+        )
+
+
+def _digest(moved: Moved) -> str:
+    """The moved note's: its own links may have been rewritten."""
+    own = [written.after for written in moved.rewritten if written.path == moved.written.path]
+    return str(own[-1] if own else moved.written.after)
+
+
+def _told(path: VaultPath, moved: Moved) -> NoteMoved:
+    others = [written for written in moved.rewritten if written.path != moved.written.path]
+    return {
+        "path": printable(moved.written.path), "source": printable(path), "hash": _digest(moved),
+        "rewritten": [{"path": printable(written.path), "hash": str(written.after)} for written in others], "left": moved.left,
+    }  # fmt: skip

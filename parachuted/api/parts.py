@@ -1,0 +1,64 @@
+"""Parts: what the routes are given to answer from."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from parachuted.api.door import KeyDoor, Mode
+from parachuted.api.guard import Guard
+from parachuted.bubbling import Reconciler, Reviews, Watches
+from parachuted.context import SessionContexts
+from parachuted.events import Bus, Problems
+from parachuted.events.audit_log import AuditLog
+from parachuted.search import Search
+from parachuted.tasks import Budget, Queue, Worker
+from parachuted.tools import Migration, Oddity, Undo, Why
+from parachuted.vault import History, Index, Objects, Store, VaultRoot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The daemon's parts, as the API sees them. `most_cost_usd` is the limit of one run; `rescan` takes whether missing files are meant,
+    `end` whether the daemon is to begin again.
+
+    `notice` takes the paths that were written here, to be looked at now.
+    """
+
+    vault: Path
+    root: VaultRoot
+    store: Store
+    objects: Objects
+    door: KeyDoor
+    set_auth_mode: Callable[[Mode], Awaitable[None]]
+    guard: Guard
+    audit: AuditLog
+    index: Index
+    search: Search
+    history: History
+    bus: Bus
+    problems: Problems
+    watches: Watches
+    sessions: SessionContexts
+    migration: Migration
+    reviews: Reviews
+    reconciler: Reconciler
+    queue: Queue
+    worker: Worker
+    budget: Budget
+    undo: Undo
+    why: Why
+    rescan: Callable[[bool], Awaitable[None]]
+    notice: Callable[[Iterable[str]], Awaitable[None]]
+    check_notes: Callable[[], Awaitable[list[Oddity]]]
+    clock: Callable[[], datetime]
+    started: datetime
+    backend: str
+    backend_reason: str
+    most_cost_usd: float
+    model: str
+    full_every_s: float
+    is_watching_by: Callable[[], str]
+    end: Callable[[bool], None]

@@ -1,0 +1,149 @@
+"""Polled: what apps ask for again and again: hooks, the schedule, usage, the daemon as a supervisor would show it. Answered from memory.
+
+Where there is nothing to tell yet, that is told in the shape that the app reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import asdict
+from datetime import UTC
+from typing import Annotated
+
+from aiohttp import web
+from pydantic import Field
+
+from parachuted import __version__
+from parachuted.api import polled_documents as told
+from parachuted.api.answers import json_answer
+from parachuted.api.fields import AppSent
+from parachuted.api.parts import Parts
+from parachuted.api.route import Call, Route
+from parachuted.vault import printable
+
+_MODULE = "system"
+_SESSIONS = "Chat/sessions"
+_USAGE_IS_KEPT_S = 5.0
+_UNKNOWN = ("five_hour", "seven_day", "seven_day_sonnet", "seven_day_opus", "extra_usage", "subscription_type", "rate_limit_tier", "error")
+
+
+class MoveBody(AppSent):
+    """Whether transcripts are to be copied; nothing is moved, so nothing is copied."""
+
+    copy_transcripts: Annotated[bool, Field(strict=True)] = False
+    copy_transcript: Annotated[bool, Field(strict=True)] = False
+
+
+class Polled:
+    """Its routes."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._usage: tuple[float, dict[str, object]] = (-_USAGE_IS_KEPT_S, {})
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            Route(
+                method="GET", path="/api/hooks", module=_MODULE, capability="read", handle=self.hooks,
+                summary="The hooks that are in force, and how they do.", answers={200: told.Hooks},
+            ),
+            Route(
+                method="GET", path="/api/hooks/errors", module=_MODULE, capability="read", handle=self.hook_errors,
+                summary="The latest failures of hooks.", answers={200: told.HookErrors},
+            ),
+            Route(
+                method="GET", path="/api/scheduler", module=_MODULE, capability="read", handle=self.schedule,
+                summary="What the daemon does by the clock.", answers={200: told.Schedule},
+            ),
+            Route(
+                method="POST", path="/api/scheduler/reload", module=_MODULE, capability="admin", handle=self.reload,
+                summary="Take the schedule up anew; it is that of the settings, which are read at a start.", answers={200: told.Reloaded},
+            ),
+            Route(
+                method="GET", path="/api/usage", module=_MODULE, capability="read", handle=self.usage,
+                summary="What runs took today, and what is known of the account's allowance.", answers={200: told.Usage},
+            ),
+            Route(
+                method="GET", path="/supervisor/status", module=_MODULE, capability="admin", handle=self.supervisor,
+                summary="The daemon, as the app's supervisor page shows it.", answers={200: told.Supervised},
+            ),
+            Route(
+                method="GET", path="/api/migration/scan", module=_MODULE, capability="admin", handle=self.scan_sessions,
+                summary="Sessions that lie where an older server kept them.", answers={200: told.SessionScan},
+            ),
+            Route(
+                method="POST", path="/api/migration/all", module=_MODULE, capability="admin", handle=self.move_sessions, body=MoveBody,
+                summary="Move such sessions; there are none to move.", answers={200: told.SessionsMigrated},
+            ),
+            Route(
+                method="POST", path="/api/migration/session/{id}", module=_MODULE, capability="admin", handle=self.move_sessions,
+                body=MoveBody, summary="Move one such session; there is none to move.", answers={200: told.SessionsMigrated},
+            ),
+        ]  # fmt: skip
+
+    async def hooks(self, _call: Call) -> web.Response:
+        """`GET /api/hooks`. This daemon runs no hooks yet."""
+        return json_answer({"hooks": [], "health": {"recent_errors_count": 0}})
+
+    async def hook_errors(self, _call: Call) -> web.Response:
+        """`GET /api/hooks/errors`."""
+        return json_answer({"errors": []})
+
+    async def schedule(self, _call: Call) -> web.Response:
+        """`GET /api/scheduler`."""
+        jobs = self._jobs()
+        return json_answer({"jobs": jobs, "count": len(jobs)})
+
+    async def reload(self, _call: Call) -> web.Response:
+        """`POST /api/scheduler/reload`."""
+        return json_answer({"status": "ok", "count": len(self._jobs())})
+
+    async def usage(self, _call: Call) -> web.Response:
+        """`GET /api/usage`. What the account has left is known to Anthropic alone, which is not asked."""
+        now, (counted, known) = time.monotonic(), self._usage
+        if now - counted >= _USAGE_IS_KEPT_S:
+            known = await asyncio.to_thread(self._spent)
+            self._usage = (now, known)
+        return json_answer({**dict.fromkeys(_UNKNOWN), **known})
+
+    async def supervisor(self, call: Call) -> web.Response:
+        """`GET /supervisor/status`: systemd or launchd supervises; this is the daemon's own word."""
+        uptime = max(0, int((self._parts.clock() - self._parts.started).total_seconds()))
+        address = call.request.transport.get_extra_info("sockname") if call.request.transport else None
+        return json_answer(
+            {
+                "supervisor_uptime_seconds": uptime,
+                "supervisor_version": __version__,
+                "main_server_healthy": not self._parts.problems.all(),
+                "main_server_status": "running",
+                "config_loaded": True,
+                "main_server_uptime_seconds": uptime,
+                "main_server_version": __version__,
+                "main_server_port": address[1] if address else 0,
+            }
+        )
+
+    async def scan_sessions(self, _call: Call) -> web.Response:
+        """`GET /api/migration/scan`: sessions are files of the vault, so each is where it belongs."""
+        index = self._parts.index
+        count = sum(name.endswith(".md") for folder in index.below(_SESSIONS) for name in index.files(folder))
+        vault = printable(str(self._parts.vault))
+        return json_answer({"currentVaultRoot": vault, "needsMigration": [], "alreadyCurrent": count, "noVaultRoot": 0, "total": count})
+
+    async def move_sessions(self, call: Call) -> web.Response:
+        """`POST /api/migration/all` and `/api/migration/session/{id}`: nothing is to be moved, and nothing is."""
+        await call.body(MoveBody)
+        return json_answer({"migrated": 0, "failed": 0, "total": 0, "success": True, "error": None})
+
+    def _jobs(self) -> list[dict[str, object]]:
+        says = "Look through the whole vault for what no event told."
+        return [{"name": "full_scan", "every_s": self._parts.full_every_s, "description": says}]
+
+    def _spent(self) -> dict[str, object]:
+        now = self._parts.clock()
+        midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        today = {"date": f"{midnight:%Y-%m-%d}", **self._parts.history.spent(midnight)}
+        budget = self._parts.budget
+        return {"today": today, "budget": {**budget.used(now), **asdict(budget.limits)}}

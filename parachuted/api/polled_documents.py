@@ -1,0 +1,178 @@
+"""Polled documents: the shapes of what apps ask for again and again."""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+
+class HookTold(TypedDict):
+    """A hook."""
+
+    name: str
+    events: list[str]
+    blocking: bool
+    description: str | None
+
+
+class HooksHealth(TypedDict):
+    """How hooks do."""
+
+    recent_errors_count: int
+
+
+class Hooks(TypedDict):
+    """The hooks that are in force."""
+
+    hooks: list[HookTold]
+    health: HooksHealth
+
+
+class HookError(TypedDict):
+    """A hook that failed; server and app never agreed on two of the names, so all four are there."""
+
+    hook: str
+    hook_name: str
+    message: str
+    error: str
+    timestamp: str
+
+
+class HookErrors(TypedDict):
+    """The latest failures of hooks."""
+
+    errors: list[HookError]
+
+
+class Job(TypedDict):
+    """What the daemon does by the clock; `every_s` in seconds."""
+
+    name: str
+    every_s: float
+    description: str
+
+
+class Schedule(TypedDict):
+    """All of it."""
+
+    jobs: list[Job]
+    count: int
+
+
+class Reloaded(TypedDict):
+    """That the schedule stands as it is."""
+
+    status: str
+    count: int
+
+
+class Window(TypedDict):
+    """How much of an account's allowance is used, in percent."""
+
+    utilization: float
+    resets_at: str | None
+
+
+class Extra(TypedDict):
+    """What was used beyond it."""
+
+    is_enabled: bool
+    monthly_limit: int
+    used_credits: float
+    utilization: float
+
+
+class Today(TypedDict):
+    """What runs took since midnight UTC."""
+
+    date: str
+    runs: int
+    cost_usd: float
+    input_tokens: int
+    output_tokens: int
+
+
+class Budgets(TypedDict):
+    """How many runs there were, and may be."""
+
+    runs_last_hour: int
+    runs_last_day: int
+    runs_per_hour: int
+    runs_per_day: int
+    runs_per_cause: int
+
+
+class Usage(TypedDict):
+    """The account's windows as far as they are known, and what this daemon's runs took."""
+
+    five_hour: Window | None
+    seven_day: Window | None
+    seven_day_sonnet: Window | None
+    seven_day_opus: Window | None
+    extra_usage: Extra | None
+    subscription_type: str | None
+    rate_limit_tier: str | None
+    error: str | None
+    today: Today
+    budget: Budgets
+
+
+class ModelTold(TypedDict):
+    """A model that runs may ask for."""
+
+    id: str
+    display_name: str
+    created_at: str
+    family: str
+    is_latest: bool
+
+
+class Models(TypedDict):
+    """Models as far as they are known without asking anyone; `current` is the one that is set."""
+
+    models: list[ModelTold]
+    current: str
+
+
+class Supervised(TypedDict):
+    """The daemon, as the app's supervisor page shows it; seconds."""
+
+    supervisor_uptime_seconds: int
+    supervisor_version: str
+    main_server_healthy: bool
+    main_server_status: str
+    config_loaded: bool
+    main_server_uptime_seconds: int
+    main_server_version: str
+    main_server_port: int
+
+
+class OldSession(TypedDict):
+    """A session that an older server left in another place; there are none."""
+
+    sessionId: str
+    title: str
+    oldVaultRoot: str
+    workingDirectory: str | None
+    transcriptExists: bool
+    transcriptPath: str | None
+    createdAt: str | None
+
+
+class SessionScan(TypedDict):
+    """Sessions that lie where an older server kept them."""
+
+    currentVaultRoot: str
+    needsMigration: list[OldSession]
+    alreadyCurrent: int
+    noVaultRoot: int
+    total: int
+
+
+class SessionsMigrated(TypedDict):
+    """What was moved."""
+
+    migrated: int
+    failed: int
+    total: int
+    success: bool
+    error: str | None

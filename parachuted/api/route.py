@@ -1,0 +1,140 @@
+"""Route: one call of the API, declared: who may make it, what it takes and what it answers. Nothing is served that is not declared."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TypeAlias, TypeVar
+from urllib.parse import parse_qsl
+
+from aiohttp import web
+from pydantic import BaseModel, ValidationError
+
+from parachuted.api.answers import json_value
+from parachuted.api.fields import Nothing, sentence_of
+from parachuted.api.sight import Sight
+from parachuted.keys import Capability, Grant, Identity
+
+_Model = TypeVar("_Model", bound=BaseModel)
+SMALL_BODY = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Media:
+    """An answer that is no JSON."""
+
+    type: str
+    says: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """One request on its way: who asks, what they may touch here, and what they sent. `touched` and `para_ids` are for the audit."""
+
+    request: web.Request
+    route: Route
+    identity: Identity
+    grant: Grant
+    sight: Sight
+    id: str
+    touched: list[str] = field(default_factory=list)
+    para_ids: list[str] = field(default_factory=list)
+
+    def named(self, name: str) -> str:
+        """What stands in the path under that name."""
+        return self.request.match_info[name]
+
+    def query(self, model: type[_Model]) -> _Model:
+        """The query, checked. 400 when it is wrong, or a name that may stand once stands twice; raises PathRefusedError."""
+        self._must_be_declared(model, self.route.query)
+        text = self.request.rel_url.raw_query_string
+        return _checked(model, _pairs(text, model)) if text else _unasked(model)
+
+    async def body(self, model: type[_Model]) -> _Model:
+        """The JSON object in the body, checked; none is an empty one. 400 when it is wrong; raises PathRefusedError."""
+        self._must_be_declared(model, self.route.body)
+        try:
+            document = json_value(await self.content() or b"{}")
+        except ValueError as error:
+            raise web.HTTPBadRequest(text="the body is not JSON") from error
+        if not isinstance(document, dict):
+            raise web.HTTPBadRequest(text="the body must be a JSON object")
+        return _checked(model, document)
+
+    async def content(self) -> bytes:
+        """The body as it is. 413 once it is larger than the route takes, whatever was announced."""
+        return b"".join([chunk async for chunk in self.chunks()])
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The same in the pieces it comes in."""
+        size, most = 0, self.route.largest_body
+        while chunk := await self.request.content.readany():
+            size += len(chunk)
+            if size > most:
+                raise web.HTTPRequestEntityTooLarge(max_size=most, actual_size=size)
+            yield chunk
+
+    def _must_be_declared(self, model: type[BaseModel], declared: type[BaseModel]) -> None:
+        if model is not declared:
+            raise TypeError(f"{self.route.method} {self.route.path} declares {declared.__name__}, not {model.__name__}")
+
+
+Handler: TypeAlias = Callable[[Call], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """A declaration. `capability` None: open to anyone who gets this far. `answers`: by status, a type for pydantic to describe, or Media.
+
+    `path` is aiohttp's pattern. `largest_body` is in bytes. Names that stand in the path are texts unless `names` says more of them.
+    """
+
+    method: str
+    path: str
+    module: str
+    capability: Capability | None
+    summary: str
+    handle: Handler
+    query: type[BaseModel] = Nothing
+    body: type[BaseModel] = Nothing
+    answers: Mapping[int, object] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    largest_body: int = SMALL_BODY
+    has_head: bool = True
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        """Never reached: the front answers in its place."""
+        raise web.HTTPInternalServerError(text=f"{request.method} {self.path} was reached without passing the front")
+
+
+@lru_cache(maxsize=128)
+def _unasked(model: type[_Model]) -> _Model:
+    """What an empty query says; models are values, so one serves all."""
+    return _checked(model, {})
+
+
+def _checked(model: type[_Model], document: Mapping[str, object]) -> _Model:
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        raise web.HTTPBadRequest(text=sentence_of(error)) from error
+
+
+def _pairs(query: str, model: type[BaseModel]) -> dict[str, object]:
+    """Bytes that are not UTF-8, as names of files may hold, come as `os.fsdecode` gives them."""
+    if not query:
+        return {}
+    lists = {name for name, info in model.model_fields.items() if "list" in str(info.annotation) or "tuple" in str(info.annotation)}
+    lists |= {info.alias for name, info in model.model_fields.items() if name in lists and info.alias}
+    found: dict[str, list[str]] = {}
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, errors="surrogateescape", max_num_fields=1_000)
+    except ValueError as error:
+        raise web.HTTPBadRequest(text="the query holds too many names") from error
+    for name, value in pairs:
+        found.setdefault(name, []).append(value)
+    twice = [name for name, values in found.items() if len(values) > 1 and name not in lists]
+    if twice:
+        raise web.HTTPBadRequest(text=f"{twice[0][:80]} stands in the query more than once")
+    return {name: values if name in lists else values[0] for name, values in found.items()}

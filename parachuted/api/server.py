@@ -1,0 +1,284 @@
+"""Server: listens, and gives no one who connects more room or time than they need.
+
+aiohttp reads and answers; what it lets a hostile peer do without end (connect, send slowly, read slowly, pipeline) has a limit here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+from collections import Counter
+from dataclasses import dataclass
+from http import HTTPStatus
+from ipaddress import IPv6Address, IPv6Network, ip_address
+
+from aiohttp import StreamReader, web
+
+from parachuted.api.answers import json_answer
+from parachuted.api.errors import error_body
+from parachuted.errors import DaemonError
+
+log = logging.getLogger(__name__)
+
+_SHUTDOWN_S = 2.0
+_LOOK_EVERY_S = 1.0
+_LINE = 16_384
+_FIELD = 8_190
+_FIELDS = 64
+_READ_AHEAD = 1 << 16
+_NO_REQUEST = "this is no HTTP request that can be answered; what stands in a query must be percent-encoded UTF-8"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one who connects is given. `per_peer` does not bind this machine, whose programs all have one address."""
+
+    connections: int = 512
+    per_peer: int = 64
+    head_bytes: int = 32_768
+    ahead: int = 8
+    head_s: float = 10.0
+    idle_s: float = 75.0
+    body_s: float = 10.0
+    body_bytes_per_s: int = 512
+    read_s: float = 30.0
+    linger_s: float = 1.0
+
+
+class Server:
+    """The listening socket and all that came in by it."""
+
+    def __init__(self, app: web.Application, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self.most = min(self.limits.connections, max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_S)
+        self._listening: asyncio.Server | None = None
+        self._connections: set[_Connection] = set()
+        self._peers: Counter[str] = Counter()
+        self._looking: asyncio.TimerHandle | None = None
+
+    async def open(self, host: str, port: int) -> int:
+        """Listen; the port. Raises DaemonError when it cannot be used."""
+        await self._runner.setup()
+        loop = asyncio.get_running_loop()
+        try:
+            self._listening = await loop.create_server(self._connection, host, port, backlog=256, reuse_address=True)
+        except OSError as error:
+            raise DaemonError(f"port {port} cannot be used ({error.strerror}); choose another with --port") from error
+        self._looking = loop.call_later(_LOOK_EVERY_S, self._look)
+        found: int = self._listening.sockets[0].getsockname()[1]
+        return found
+
+    async def close(self) -> None:
+        """Take nobody in any more, and end what there is."""
+        if self._looking is not None:
+            self._looking.cancel()
+        if self._listening is not None:
+            self._listening.close()
+        await self._runner.cleanup()
+        for connection in tuple(self._connections):
+            connection.cut()
+
+    def takes(self, connection: _Connection, peer: str) -> bool:
+        """Whether there is room for one more from there; it is counted then."""
+        is_here = peer == "here"
+        if len(self._connections) >= self.most or (not is_here and self._peers[peer] >= self.limits.per_peer):
+            return False
+        self._connections.add(connection)
+        self._peers[peer] += 1
+        return True
+
+    def loses(self, connection: _Connection, peer: str) -> None:
+        """It has gone."""
+        self._connections.discard(connection)
+        self._peers[peer] -= 1
+        if self._peers[peer] <= 0:
+            del self._peers[peer]
+
+    def _connection(self) -> _Connection:
+        manager = self._runner.server
+        if manager is None:
+            raise RuntimeError("the server was not opened")
+        return _Connection(self, manager, asyncio.get_running_loop())
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for connection in tuple(self._connections):
+            connection.look(now)
+        self._looking = loop.call_later(_LOOK_EVERY_S, self._look)
+
+
+class _Connection(web.RequestHandler):
+    """One connection: aiohttp's, watched. `look` is called once a second."""
+
+    __slots__ = (
+        *("_asking_since", "_body", "_body_mark", "_head", "_held_since", "_left", "_peer", "_seen", "_server", "_taken"),
+        "_wire",
+    )
+
+    def __init__(self, server: Server, manager: web.Server, loop: asyncio.AbstractEventLoop) -> None:
+        limits = server.limits
+        super().__init__(
+            manager, loop=loop, keepalive_timeout=limits.idle_s, max_line_size=_LINE, max_field_size=_FIELD,
+            max_headers=_FIELDS, lingering_time=limits.linger_s, read_bufsize=_READ_AHEAD, auto_decompress=False,
+        )  # fmt: skip
+        self.access_logger, self._logging_enabled = None, False
+        self._server = server
+        self._wire: asyncio.Transport | None = None
+        self._peer: str | None = None
+        self._asking_since: float | None = loop.time()
+        self._head = self._taken = self._seen = 0
+        self._body: StreamReader | None = None
+        self._body_mark = (0.0, 0)
+        self._held_since: float | None = None
+        self._left = (0, 0.0)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take it in, or say that there is no room."""
+        if not isinstance(transport, asyncio.Transport):
+            raise TypeError("a connection is a stream")
+        self._wire = transport
+        peer = _peer(transport.get_extra_info("peername"))
+        if self._server.takes(self, peer):
+            self._peer = peer
+            super().connection_made(transport)
+        else:
+            transport.write(_plain(503, "too many connections; come back later"))
+            transport.close()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Forget it."""
+        if self._peer is not None:
+            self._server.loses(self, self._peer)
+            super().connection_lost(exc)
+            self._messages.clear()  # what was refused remembers where, and so keeps what was sent
+            self._body = None
+
+    def data_received(self, data: bytes) -> None:
+        """Count what comes: a head is small and whole soon, and nobody needs to ask much ahead of being answered."""
+        if self._peer is None:
+            return
+        self._taken += len(data)
+        was_asking = self._is_asking()  # or it is the end of a body, however large
+        super().data_received(data)
+        if len(self._messages) > self._server.limits.ahead:
+            self.cut()
+        elif not self._has_come() and data and was_asking and self._is_asking():
+            self._head += len(data)
+            if self._asking_since is None:
+                self._asking_since = self._loop.time()
+            if self._head > self._server.limits.head_bytes:
+                self._refuse(431, "the head of the request is too large")
+
+    def pause_writing(self) -> None:
+        """What is written waits for the reader from now on."""
+        super().pause_writing()
+        self._held_since = self._loop.time()
+
+    def resume_writing(self) -> None:
+        """The reader has taken it."""
+        super().resume_writing()
+        self._held_since = None
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None  # noqa: ARG002
+    ) -> web.StreamResponse:  # fmt: skip
+        """What aiohttp refuses before there is a request that routes could see. Hostile bytes are neither logged nor sent back."""
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            log.error("a request failed outside its route", exc_info=exc)
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer has begun already")
+        if exc is not None:
+            exc.__traceback__ = exc.__context__ = None  # whose frames would keep what was sent until garbage is looked for
+        answer = json_answer(
+            error_body(
+                status, "this is no HTTP request that can be answered; what stands in a query must be percent-encoded UTF-8", "none"
+            ),
+            status=status,
+        )
+        answer.force_close()
+        return answer
+
+    def look(self, now: float) -> None:
+        """Cut it when whoever is at the other end sends or takes too slowly."""
+        limits = self._server.limits
+        self._has_come()
+        if self._holds_up(now):
+            self.cut()
+        elif self._asking_since is not None and self._is_asking() and now - self._asking_since > limits.head_s:
+            self._refuse(408, "the request took too long to come")
+        elif self._is_slow_body(now):
+            self.cut()
+
+    def cut(self) -> None:
+        """End it now, whatever is still to be sent."""
+        if self._wire is not None:
+            self._wire.abort()
+
+    def _has_come(self) -> bool:
+        """Whether the head of another request is whole; then its body begins, if it has one."""
+        if self._request_count == self._seen:
+            return False
+        self._seen = self._request_count
+        self._body = self._messages[-1][1] if self._messages else None
+        self._asking_since, self._head, self._body_mark = None, 0, (self._loop.time(), self._taken)
+        return True
+
+    def _is_asking(self) -> bool:
+        """Whether what comes next is the head of a request: the body of the last one is whole."""
+        return self._body is None or self._body.is_eof()
+
+    def _is_slow_body(self, now: float) -> bool:
+        (since, taken), limits = self._body_mark, self._server.limits
+        if self._is_asking() or self._reading_paused or self._buffer_paused:
+            self._body_mark = (now, self._taken)
+            return False
+        if now - since < limits.body_s:
+            return False
+        self._body_mark = (now, self._taken)
+        return self._taken - taken < limits.body_bytes_per_s * (now - since)
+
+    def _holds_up(self, now: float) -> bool:
+        """Whether what was written has waited too long: as good as nothing of it was taken."""
+        if self._held_since is not None:
+            return now - self._held_since > self._server.limits.read_s
+        size = self._wire.get_write_buffer_size() if self._wire is not None else 0
+        if size == 0 or size != self._left[0]:
+            self._left = (size, now)
+        return size > 0 and now - self._left[1] > self._server.limits.read_s
+
+    def _refuse(self, status: int, message: str) -> None:
+        if self._current_request is None and self._wire is not None and not self._messages:
+            self._wire.write(_plain(status, message))
+            self.force_close()
+        else:
+            self.cut()
+
+
+def _peer(name: object) -> str:
+    """Whom connections are counted for: `here`, an address, or the network that one household has of the longer kind."""
+    try:
+        address = ip_address(str(name[0])) if isinstance(name, tuple) else None
+    except ValueError:
+        address = None
+    if address is None:
+        return ""
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    if address.is_loopback:
+        return "here"
+    return str(IPv6Network((int(address), 64), strict=False)) if isinstance(address, IPv6Address) else str(address)
+
+
+def _plain(status: int, message: str) -> bytes:
+    """A whole answer, for those that are given no request of their own."""
+    body = json_answer(error_body(status, message, "none"), status=status).body
+    if not isinstance(body, bytes):
+        raise TypeError("an error is no bytes")
+    head = (
+        *(f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", "Content-Type: application/json; charset=utf-8"),
+        *(f"Content-Length: {len(body)}", "Connection: close", "", ""),
+    )
+    return "\r\n".join(head).encode() + body

@@ -1,0 +1,52 @@
+"""Sight: which files of the vault exist for a caller.
+
+Dot-folders and dot-files hold programs' settings and secrets: they do not exist here, and neither does what is beyond the caller's paths.
+All that does not exist gives the same answer, whatever the reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from parachuted.errors import NotFoundError, PathRefusedError
+from parachuted.keys import Grant
+from parachuted.vault import VaultPath, VaultRoot, printable
+
+_SHOWN = frozenset({".agents"})
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What one caller may see and name."""
+
+    root: VaultRoot
+    grant: Grant
+
+    def sees(self, path: str) -> bool:
+        """Whether a file of that name exists for the caller."""
+        return not is_hidden(path) and self.grant.sees(path)
+
+    def enters(self, folder: str) -> bool:
+        """Whether something below that folder may exist for the caller."""
+        return not is_hidden(folder) and self.grant.enters(folder)
+
+    def find(self, path: VaultPath) -> VaultPath:
+        """Where the file is that `path` names, links followed. Raises NotFoundError, in the same words for all that is not theirs."""
+        if self.sees(path):
+            try:
+                real = self.root.resolve(path)
+            except PathRefusedError as error:
+                raise unknown(path) from error
+            if real == path or self.sees(real):
+                return real
+        raise unknown(path)
+
+
+def is_hidden(path: str) -> bool:
+    """Whether a name on the way begins with a dot, and is not one that holds notes."""
+    return "." in path and any(name.startswith(".") and name not in _SHOWN for name in path.split("/"))
+
+
+def unknown(path: str) -> NotFoundError:
+    """What is said of a file that does not exist for the caller."""
+    return NotFoundError(f"{printable(path)} is not in the vault")

@@ -1,0 +1,195 @@
+"""Stream: events over SSE, each for those who may know of it.
+
+A reader who is slow is dropped, never waited for, and can come back with Last-Event-ID. A stream ends with the key that opened it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from aiohttp import web
+
+from parachuted.api.hearing import Hearing, hearing_of
+from parachuted.api.route import Call, Media, Route
+from parachuted.events import Bus, Event
+from parachuted.keys import Identity
+
+_HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_AT_ONCE = 64
+_RESET = b"event: reset\ndata: {}\n\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """What a reader is given: a sign of life every `heartbeat_s`, room for `waiting` events, `write_s` to take what is written."""
+
+    heartbeat_s: float = 15.0
+    write_s: float = 30.0
+    waiting: int = 8192
+
+
+def event_document(event: Event, vault: Path) -> dict[str, object]:
+    """An event in the shape that hooks and listeners share."""
+    return {
+        "event": event.event,
+        "timestamp": event.timestamp.isoformat().replace("+00:00", "Z"),
+        "vault_path": str(vault),
+        "module": "core",
+        "data": event.data,
+    }
+
+
+class EventStreams:
+    """Every reader's stream. Each event becomes bytes once for all who may know the same of it."""
+
+    def __init__(
+        self, bus: Bus, vault: Path, started: datetime, holds: Callable[[Identity], bool], patience: Patience | None = None
+    ) -> None:  # fmt: skip
+        """`started` tells the ids of this life of the daemon from those of the last one; `holds`: whether someone is still let in."""
+        self._bus, self._vault, self._holds = bus, vault, holds
+        self._life = f"{int(started.timestamp() * 1000):x}"
+        self._patience = patience or Patience()
+        self._readers: set[_Reader] = set()
+        self._end = bus.listen(self._tell)
+        self._is_closed = False
+
+    def routes(self) -> list[Route]:
+        """The one."""
+        return [
+            Route(
+                method="GET", path="/api/events", module="vault", capability="read", handle=self.serve, has_head=False,
+                summary="What happens, as it happens.", answers={200: Media(type="text/event-stream", says="Server-sent events.")},
+            )
+        ]  # fmt: skip
+
+    async def serve(self, call: Call) -> web.StreamResponse:
+        """`GET /api/events`: answer until the reader goes, is too slow, or the daemon ends."""
+        if self._is_closed:
+            raise web.HTTPServiceUnavailable(text="the daemon is ending")
+        request = call.request
+        response = web.StreamResponse(headers=_HEADERS)
+        reader = _Reader(call, self._shared(hearing_of(call.identity)), response, self._patience)
+        try:
+            for data in (b": parachuted\n\n", *self._missed(request.headers.get("Last-Event-ID", ""), reader.hearing)):
+                reader.take(data)
+            self._readers.add(reader)
+            await response.prepare(request)
+            await reader.follow()
+        except (ConnectionError, TimeoutError):
+            reader.drop()  # it went away, which is how streams end, or takes nothing
+        finally:
+            self._readers.discard(reader)
+        return response
+
+    async def close(self) -> None:
+        """End every stream."""
+        self._end()
+        self._is_closed = True
+        for reader in tuple(self._readers):
+            reader.end()
+
+    def recheck(self) -> None:
+        """End the streams of those who would not be let in as they were: their key is gone, over, or says otherwise."""
+        for reader in tuple(self._readers):
+            if not self._holds(reader.identity):
+                reader.end()
+
+    def frame(self, event: Event) -> bytes:
+        """One SSE message. Line ends cannot occur in it: JSON escapes them."""
+        document = json.dumps(event_document(event, self._vault))
+        return f"id: {self._life}-{event.id}\nevent: {event.event}\ndata: {document}\n\n".encode()
+
+    def _tell(self, event: Event) -> None:
+        frames: dict[int, bytes] = {}
+        for reader in tuple(self._readers):
+            data = frames.get(id(reader.hearing))
+            if data is None:
+                data = frames[id(reader.hearing)] = self._frame_for(reader.hearing, event)
+            if data:
+                reader.take(data)
+
+    def _shared(self, hearing: Hearing) -> Hearing:
+        """The one that another reader has already, when it is equal: who is told the same is known by it."""
+        return next((reader.hearing for reader in self._readers if reader.hearing == hearing), hearing)
+
+    def _frame_for(self, hearing: Hearing, event: Event) -> bytes:
+        """Empty where the event does not exist for them."""
+        heard = hearing.heard(event)
+        return self.frame(heard) if heard is not None else b""
+
+    def _missed(self, last: str, hearing: Hearing) -> list[bytes]:
+        """What came after the id `last`; when some of it is forgotten, or is another life's, that is said first, then all that is known."""
+        if not last:
+            return []
+        life, _, number = last.partition("-")
+        is_ours = life == self._life and number.isascii() and number.isdigit() and len(number) < len(str(1 << 63))
+        if is_ours and self._bus.remembers(int(number)):
+            return [data for event in self._bus.since(int(number)) if (data := self._frame_for(hearing, event))]
+        return [_RESET, *(data for event in self._bus.since(0) if (data := self._frame_for(hearing, event)))]
+
+
+class _Reader:
+    """One reader. What waits is limited only while it is the reader that is waited for: a burst is no fault of theirs."""
+
+    def __init__(self, call: Call, hearing: Hearing, response: web.StreamResponse, patience: Patience) -> None:
+        self.identity, self.hearing = call.identity, hearing
+        self._response, self._transport, self._patience = response, call.request.transport, patience
+        self._waiting: deque[bytes] = deque()
+        self._awake = asyncio.Event()
+        self._is_writing = self._is_over = False
+
+    def take(self, data: bytes) -> None:
+        """Send it when its turn comes; drop the reader when too much waits already."""
+        self._waiting.append(data)
+        self._awake.set()
+        if self._is_writing and len(self._waiting) > self._patience.waiting:
+            self.drop()
+
+    def drop(self) -> None:
+        """Cut the connection, also while a write waits for the reader."""
+        self._waiting.clear()
+        self._is_over = True
+        self._awake.set()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def end(self) -> None:
+        """End `follow`, and the connection too unless the reader has taken all that was written."""
+        self._is_over = True
+        self._awake.set()
+        if self._is_writing:
+            self.drop()
+
+    async def follow(self) -> None:
+        """Write what comes until the end. Raises ConnectionError or TimeoutError when the reader takes no more."""
+        while not self._is_over:
+            if self._waiting:
+                await self._write(b"".join(self._waiting.popleft() for _ in range(min(_AT_ONCE, len(self._waiting)))))
+            elif not await self._woken():
+                await self._write(b": still here\n\n")
+        if self._transport is not None and self._transport.get_write_buffer_size():
+            self.drop()  # a reader who is behind would be waited for
+
+    async def _woken(self) -> bool:
+        """Wait for something to do; False when a sign of life is due."""
+        self._awake.clear()
+        try:
+            async with asyncio.timeout(self._patience.heartbeat_s):
+                await self._awake.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _write(self, data: bytes) -> None:
+        self._is_writing = True
+        try:
+            async with asyncio.timeout(self._patience.write_s):
+                await self._response.write(data)
+        finally:
+            self._is_writing = False

@@ -1,0 +1,190 @@
+"""Patterns: what a watcher's `watch:` lines mean, as values.
+
+A pattern is vault content, so it is bounded and can name nothing outside the vault. What a changed path means to
+many patterns at once is the trie's work; here a line of text becomes a value or a sentence that says why not.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+MAX_PATTERNS = 200
+MAX_LENGTH = 1_000
+MAX_SEGMENTS = 32
+MAX_DEEP = 4
+_SHOWN = 80
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_SUFFIX = re.compile(r"[^/]\.[A-Za-z][A-Za-z0-9]{0,9}\Z")
+_MARK = re.compile(r"[#@]")
+# What may follow a mark: behind a note (`x.md`) nearly anything, behind a folder only what no name would hold.
+_BEHIND_NOTE = {"#": re.compile(r"\S.*"), "@": re.compile(r"[^\s/@][^/]*")}
+_BEHIND_FOLDER = {"#": re.compile(r"[^\s./*?#][^/*]*"), "@": re.compile(r"[^\W\d][\w-]*")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Narrowing:
+    """The part of a note that a pattern is about: `#` a section by its heading, `@` a frontmatter key."""
+
+    mark: Literal["#", "@"]
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.mark}{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Glob:
+    """A segment with wildcards: `*` and `**` alone, or text with `*` and `?` in it."""
+
+    text: str
+
+
+Segment = str | Glob
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """One line of a `watch:` list, read.
+
+    `segments` run from the vault's top; a `**` among them stands for zero or more folders. With `context` they name
+    folders whose context file is meant, otherwise the last one names notes.
+    """
+
+    watcher: str
+    text: str
+    segments: tuple[Segment, ...]
+    context: bool
+    excludes: bool = False
+    narrowing: Narrowing | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaration:
+    """All that one note watches, and in sentences what of its `watch:` could not be read."""
+
+    watcher: str
+    patterns: tuple[Pattern, ...]
+    problems: tuple[str, ...] = ()
+
+
+def normal(name: str) -> str:
+    """A path or name in the form in which patterns compare it (NFC)."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
+def parse_declaration(watcher: str, texts: object) -> Declaration:
+    """Read what a note's frontmatter holds under `watch`: a list of strings, one string, or rubbish, which is reported."""
+    lines = _lines(texts)
+    patterns: dict[str, Pattern] = {}
+    problems = []
+    for line in lines[:MAX_PATTERNS]:
+        if not isinstance(line, str):
+            problems.append(f"A pattern must be text; this one is of the type {type(line).__name__}.")
+            continue
+        try:
+            patterns.setdefault(line, parse_pattern(line, watcher))
+        except ValueError as error:
+            problems.append(f"{_shown(line)}: {error}")
+    if len(lines) > MAX_PATTERNS:
+        problems.append(f"Only the first {MAX_PATTERNS} patterns of a note count; {len(lines) - MAX_PATTERNS:,} more are ignored.")
+    return Declaration(watcher=watcher, patterns=tuple(patterns.values()), problems=tuple(problems))
+
+
+def parse_pattern(text: str, watcher: str) -> Pattern:
+    """Read one pattern of the note `watcher`; raises ValueError with a sentence for a person.
+
+    `Projects/C#.md` and `People/@kevin.md` are names: a mark narrows only where the text before it is a pattern by
+    itself and the text after it can be a heading or a key. To name a folder such as `People/@kevin`, end it with `/`.
+    """
+    if len(text) > MAX_LENGTH:
+        raise ValueError(f"The pattern is longer than {MAX_LENGTH:,} characters.")
+    if _CONTROL.search(text):
+        raise ValueError("The pattern holds a control character.")
+    rest = normal(text.strip())
+    excludes = rest.startswith("!")
+    where, narrowing = _split_narrowing(rest[1:].lstrip() if excludes else rest)
+    segments = _segments(where, watcher)
+    return Pattern(
+        watcher=watcher,
+        text=text,
+        segments=segments,
+        context=not _SUFFIX.search(where),
+        excludes=excludes,
+        narrowing=narrowing,
+    )
+
+
+def _lines(texts: object) -> Sequence[object]:
+    if texts is None:
+        return ()
+    return texts if isinstance(texts, list | tuple) else (texts,)
+
+
+def _shown(text: str) -> str:
+    clean = _CONTROL.sub("?", text[:_SHOWN])
+    return f'"{clean}"' if len(text) <= _SHOWN else f'"{clean}…"'
+
+
+def _split_narrowing(text: str) -> tuple[str, Narrowing | None]:
+    for found in _MARK.finditer(text, 1):
+        before, mark, after = text[: found.start()], found[0], text[found.end() :]
+        if _narrows(before, mark, after):
+            return before, Narrowing(mark="#" if mark == "#" else "@", name=after)
+    return text, None
+
+
+def _narrows(before: str, mark: str, after: str) -> bool:
+    if before.endswith(".md"):
+        return bool(_BEHIND_NOTE[mark].fullmatch(after))
+    return bool(_BEHIND_FOLDER[mark].fullmatch(after)) and not _SUFFIX.search(after)
+
+
+def _segments(where: str, watcher: str) -> tuple[Segment, ...]:
+    _refuse_hostile(where)
+    names = where.removesuffix("/").split("/")
+    if len(names) > MAX_SEGMENTS:
+        raise ValueError(f"The pattern has more than {MAX_SEGMENTS} segments.")
+    if names.count("**") > MAX_DEEP:
+        raise ValueError(f"The pattern has more than {MAX_DEEP} segments that are `**`.")
+    relative = names[0] in {".", ".."}
+    resolved: list[Segment] = list(normal(watcher).split("/")[:-1]) if relative else []
+    for segment in _read_names(names):
+        _append(resolved, segment)
+    if resolved and resolved[-1] == Glob("**"):
+        resolved.append(Glob("*"))  # at the end `**` means one folder or more
+    return tuple(resolved)
+
+
+def _refuse_hostile(where: str) -> None:
+    if not where:
+        raise ValueError("The pattern is empty.")
+    if where.startswith("/"):
+        raise ValueError("The pattern is absolute; write it from the vault's top, without the first `/`.")
+    if where.startswith("~"):
+        raise ValueError("The pattern begins with `~`; nothing outside the vault can be watched.")
+    if "//" in where:
+        raise ValueError("The pattern holds `//`.")
+
+
+def _read_names(names: Sequence[str]) -> Iterator[Segment]:
+    for name in names:
+        if name == "**" or not ("*" in name or "?" in name):
+            yield Glob(name) if name == "**" else name
+        else:
+            yield Glob(re.sub(r"\*+", "*", name))
+
+
+def _append(resolved: list[Segment], segment: Segment) -> None:
+    if segment == ".." and not resolved:
+        raise ValueError("The pattern leaves the vault.")
+    if segment == ".." and isinstance(resolved[-1], Glob):
+        raise ValueError("`..` cannot follow a wildcard.")
+    if segment == "..":
+        resolved.pop()
+    elif segment != "." and not (segment == Glob("**") and resolved[-1:] == [segment]):
+        resolved.append(segment)

@@ -1,0 +1,48 @@
+"""Plan: what a change of a file would set off, printed before it does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from parachuted.bubbling.graph import reachable
+from parachuted.bubbling.watches import Watches
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRun:
+    """One watcher that would wake: how many notes away, because of which file, by which of its patterns."""
+
+    watcher: str
+    depth: int
+    because: str
+    patterns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All runs that one change of `path` can lead to, in order; never more. `loops`: notes that wake each other in a ring.
+
+    `most_cost_usd` is what they can cost at most, in US dollars.
+    """
+
+    path: str
+    runs: tuple[PlannedRun, ...]
+    loops: tuple[tuple[str, ...], ...]
+    most_cost_usd: float
+
+
+def plan_for(path: str, watches: Watches, *, most_cost_usd: float) -> Plan:
+    """The plan for a change of `path`; `most_cost_usd` is the limit of one run.
+
+    A change of a watcher's own note can wake that watcher again only through others, so it is counted when a ring leads back to it.
+    """
+    cascade = reachable(path, watches.downstream)
+    runs = tuple(
+        PlannedRun(watcher=step.watcher, depth=step.depth, because=step.via, patterns=_patterns(step.via, step.watcher, watches))
+        for step in cascade.steps
+    )
+    return Plan(path=path, runs=runs, loops=cascade.loops, most_cost_usd=len(runs) * most_cost_usd)
+
+
+def _patterns(path: str, watcher: str, watches: Watches) -> tuple[str, ...]:
+    return tuple(pattern.text for match in watches.watchers_of(path) if match.watcher == watcher for pattern in match.patterns)

@@ -1,0 +1,220 @@
+"""Reconciler: what a change means to those who watch. It opens differences and queues tasks, durably, before the change is forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import islice
+
+from parachuted.bubbling.reviews import Review, Reviews
+from parachuted.bubbling.watches import Declared, Watches
+from parachuted.bubbling.weighing import Scales, Touched, Weighed
+from parachuted.errors import NotFoundError
+from parachuted.events import Bus, Change
+from parachuted.state import State
+from parachuted.tasks import Cause, Causes, Queue, Task
+from parachuted.vault import Index, Objects, VaultPath, VaultRoot, new_id
+
+UNDO = "undo"
+_PIECE = 100
+_MOST_PATHS_TOLD = 100
+
+
+@dataclass(slots=True, kw_only=True)
+class _Outcome:
+    """What is to be told of one look: declarations, tasks that are new, tasks that nothing is left of."""
+
+    declared: list[Declared]
+    queued: dict[str, Task] = field(default_factory=dict)
+    withdrawn: list[Task] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class Reconciler:
+    """Holds the rules of the loop: a change that means something wakes each watcher, each cause each watcher once."""
+
+    root: VaultRoot
+    objects: Objects
+    index: Index
+    state: State
+    watches: Watches
+    reviews: Reviews
+    causes: Causes
+    queue: Queue
+    bus: Bus
+    clock: Callable[[], datetime]
+    _first_texts: dict[str, bytes] = field(default_factory=dict, init=False)
+
+    async def record(self, changes: Sequence[Change]) -> Callable[[], None]:
+        """Take in changes, before the index does; what is returned tells what follows from them.
+
+        Raises StorageFailedError or OSError, and is then to be called again with the same changes: what it did is not done twice.
+        """
+        outcome = _Outcome(declared=[])
+        self._declare(changes, outcome)
+        scales = Scales(self.root, self.objects, self.reviews)
+        files = Counter(cause for change in changes for cause in change.author.causes)
+        touched = (one for change in changes for one in self._touched(change))
+        while piece := list(islice(touched, _PIECE)):
+            while piece:
+                piece = await self._take_in(piece, scales, files, outcome)  # what became another difference meanwhile is weighed again
+            await asyncio.sleep(0)
+        with self.state.batch():
+            self.causes.forget_old(self.queue.causes)
+        return functools.partial(self._tell, outcome)
+
+    def baseline(self, changes: Sequence[Change]) -> None:
+        """First contact: take in what is declared; what is there counts as seen. The texts wait for `keep_watched`."""
+        self._declare([change for change in changes if change.watch], _Outcome(declared=[]))
+        self._first_texts.update({change.path: change.data for change in changes if change.data is not None})
+
+    async def keep_watched(self, paths: Iterable[VaultPath]) -> None:
+        """Keep the present texts of watched files, so that their next change can be shown as a difference."""
+        waiting = list(paths)
+        for start in range(0, len(waiting), _PIECE):
+            watched = [path for path in waiting[start : start + _PIECE] if self.watches.watchers_of(path)]
+            texts = [(path, entry.digest, self._first_texts.get(path)) for path in watched if (entry := self.index.get(path))]
+            await asyncio.to_thread(Scales(self.root, self.objects, self.reviews).keep, texts)
+        self._first_texts = {}
+
+    def ask(self, path: VaultPath) -> tuple[Cause, list[Task]]:
+        """A person wants the watchers of `path` to look at it now, changed or not. Raises NotFoundError when nobody watches it."""
+        matches = self.watches.watchers_of(path)
+        if not matches:
+            raise NotFoundError(f"nothing watches {path}")
+        now, entry = self.clock(), self.index.get(path)
+        cause = Cause(id=new_id("c", now), kind="request", path=path, files=1, at=now)
+        outcome, tasks = _Outcome(declared=[]), []
+        with self.state.batch():
+            self.causes.open(cause)
+            for match in matches:
+                known = self.reviews.get(match.watcher, path)
+                if known is None:
+                    digest = entry.digest if entry else None
+                    self.reviews.open(Review(watcher=match.watcher, path=path, base=digest, since=now, asked=True))
+                elif known.reviewing is not None:
+                    self.reviews.open(replace(known, asked=True))
+                tasks.append(self._add(match.watcher, (cause.id,), (), now, outcome))
+        self._tell(outcome)
+        return cause, tasks
+
+    def _declare(self, changes: Sequence[Change], outcome: _Outcome) -> None:
+        with self.state.batch():
+            for change in changes:
+                moves = change.source is not None and self.watches.of(change.source) is not None and bool(change.watch)
+                texts = {change.source: (), change.path: change.watch}
+                changed = [one for path in texts if path is not None and (one := self.watches.declare(path, texts[path])) is not None]
+                if moves:
+                    self._rename(change, outcome)
+                for declared in changed:
+                    self._prune(declared.watcher, outcome)
+                outcome.declared += changed
+
+    def _rename(self, change: Change, outcome: _Outcome) -> None:
+        """A watcher has moved: what it has not seen goes along. An agent at work looks for it in vain, so its work is asked for anew."""
+        before, now = str(change.source), change.path
+        at_work = any(task.watcher == before for task in self.queue.running())
+        for kept in (self.reviews, self.causes, self.queue):
+            kept.rename(before, now)
+        if at_work and self.reviews.has(now):
+            self._open_causes(change, Counter(change.author.causes))
+            self._add(now, change.author.causes, (), self.clock(), outcome, wait=True)
+
+    def _prune(self, watcher: str, outcome: _Outcome) -> None:
+        """Forget what a note has not seen of files that it does not watch (any more)."""
+        watched = [review.path for review in self.reviews.of(watcher) if watcher in self.watches.downstream(review.path)]
+        self.reviews.close_all(watcher, watched)
+        self._withdraw_if_idle(watcher, outcome)
+
+    def _touched(self, change: Change) -> Iterator[Touched]:
+        """Each who watches the path of the change, or, of a move, the one it had. A watcher is not woken by what it wrote itself."""
+        here = self.watches.watchers_of(change.path)
+        there = {match.watcher: match for match in self.watches.watchers_of(change.source)} if change.source is not None else {}
+        for match in here:
+            follows = match.watcher in there and self.reviews.get(match.watcher, change.path) is None
+            if follows:
+                del there[match.watcher]
+            yield Touched(change=change, path=change.path, match=match, source=change.source if follows else None)
+        for match in there.values():
+            yield Touched(change=change, path=change.source or change.path, match=match)
+
+    async def _take_in(self, piece: list[Touched], scales: Scales, files: Counter[str], outcome: _Outcome) -> list[Touched]:
+        """Weigh and record; returns those whose open difference became another while they were weighed."""
+        now = self.clock()
+        weighed = await asyncio.to_thread(scales.weigh, piece, Review(watcher="", path="", base=None, since=now))
+        stale: list[Touched] = []
+        waking: dict[str, list[Change]] = {}
+        with self.state.batch():
+            for item in weighed:
+                watcher = item.touched.match.watcher
+                if self.reviews.get(watcher, item.touched.path) is not item.known:
+                    stale.append(item.touched)
+                elif self._settle(item, outcome):
+                    waking.setdefault(watcher, []).append(item.touched.change)
+            for watcher, woken_by in waking.items():
+                self._wake(watcher, woken_by, files, now, outcome)
+        return stale
+
+    def _settle(self, item: Weighed, outcome: _Outcome) -> bool:
+        """Keep or close the difference; whether the watcher has to be woken."""
+        touched, watcher = item.touched, item.touched.match.watcher
+        earlier = self.reviews.get(watcher, touched.source) if touched.source is not None else None
+        if earlier is not None:
+            self.reviews.close(watcher, earlier.path)
+        if item.review is None:
+            if item.known is not None and item.known.reviewing is None:
+                self.reviews.close(watcher, touched.path)
+            self._withdraw_if_idle(watcher, outcome)
+            return False
+        if item.known is None:
+            if touched.change.author.by == UNDO and earlier is None:
+                return False  # who watched has seen both texts
+            self.reviews.open(item.review)
+        return item.wakes
+
+    def _wake(self, watcher: str, changes: Sequence[Change], files: Counter[str], now: datetime, outcome: _Outcome) -> None:
+        """Queue a task for the causes that have not woken the watcher yet. What they could not show it stays an open difference."""
+        for change in changes:
+            self._open_causes(change, files)
+        carried = dict.fromkeys(cause for change in changes if change.author.by != UNDO for cause in change.author.causes)
+        waking = self.causes.that_may_wake(watcher, carried)
+        if waking:
+            authors = [change.author for change in changes if not set(waking).isdisjoint(change.author.causes)]
+            parents = [author.run for author in authors if author.run is not None]
+            self._add(watcher, waking, parents, now, outcome, wait=len(parents) < len(authors))
+
+    def _open_causes(self, change: Change, files: Counter[str]) -> None:
+        for cause in change.author.causes:
+            self.causes.open(Cause(id=cause, kind="change", path=change.path, files=files[cause], at=self.clock()))
+
+    def _add(
+        self, watcher: str, causes: Iterable[str], parents: Iterable[str], at: datetime, outcome: _Outcome, *, wait: bool = False
+    ) -> Task:  # fmt: skip
+        task, is_new = self.queue.add(watcher, causes=causes, parents=parents, at=at, wait=wait)
+        if is_new or watcher in outcome.queued:
+            outcome.queued[watcher] = task
+        return task
+
+    def _withdraw_if_idle(self, watcher: str, outcome: _Outcome) -> None:
+        task = None if self.reviews.has(watcher) else self.queue.withdraw(watcher)
+        if task is not None and outcome.queued.pop(watcher, None) is None:
+            outcome.withdrawn.append(task)
+
+    def _tell(self, outcome: _Outcome) -> None:
+        for item in outcome.declared:
+            if item.now is None:
+                self.bus.publish("watch.removed", watcher=item.watcher)
+            else:
+                patterns = [pattern.text for pattern in item.now.patterns]
+                self.bus.publish("watch.declared", watcher=item.watcher, patterns=patterns, problems=list(item.now.problems))
+        for task in outcome.queued.values():
+            paths = [review.path for review in self.reviews.of(task.watcher)[:_MOST_PATHS_TOLD]]
+            self.bus.publish(
+                "task.queued", task=task.id, watcher=task.watcher, paths=paths, causes=list(task.causes), due=task.due_at.isoformat()
+            )  # fmt: skip
+        for task in outcome.withdrawn:
+            self.bus.publish("task.finished", task=task.id, watcher=task.watcher, run=None, outcome="withdrawn")

@@ -1,0 +1,332 @@
+"""Watch trie: who watches a path, answered by walking its folders once.
+
+The patterns of all watchers share one tree, so a lookup costs what the path's depth costs and not what the number of
+watchers does. The same walk, steered by a tree of files, answers which paths a declaration watches.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
+
+from parachuted.bubbling.patterns import Declaration, Narrowing, Pattern, normal
+from parachuted.vault import CONTEXT_NAMES
+
+_WILDCARD = re.compile(r"[*?]")
+_Held = TypeVar("_Held")
+_ONE, _DEEP, _FILES = "/*", "/**", "/"  # keys of the trie that are no names
+
+
+class Tree(Protocol):
+    """The folders and files of a vault, by name; the top folder is the empty string."""
+
+    def folders(self, folder: str) -> Iterable[str]:
+        """The names of the folders in a folder."""
+
+    def files(self, folder: str) -> Iterable[str]:
+        """The names of the files in a folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """One watcher of a path, and by which of its patterns.
+
+    `narrowings` are the sections and keys it cares for, empty when it cares for the whole note; `without` are those
+    that its `!` patterns take out again.
+    """
+
+    watcher: str
+    patterns: tuple[Pattern, ...]
+    narrowings: tuple[Narrowing, ...] = ()
+    without: tuple[Narrowing, ...] = ()
+
+
+_Ends = dict[str, Match]  # what the patterns that end at one place mean by themselves, by watcher
+
+
+class WatchTrie:
+    """The declarations of all watchers, indexed by folder."""
+
+    def __init__(self) -> None:
+        self._declarations: dict[str, Declaration] = {}
+        self._watched = _Node()
+        self._left_out = _Node()  # the `!` patterns, asked only about those who watch
+
+    def add(self, declaration: Declaration) -> None:
+        """Take in a declaration, in place of what the same watcher declared before."""
+        self.remove(declaration.watcher)
+        self._declarations[declaration.watcher] = declaration
+        for pattern in declaration.patterns:
+            _insert(self._left_out if pattern.excludes else self._watched, pattern)
+
+    def remove(self, watcher: str) -> None:
+        """Forget a watcher's declaration, if there is one."""
+        declaration = self._declarations.pop(watcher, None)
+        for pattern in declaration.patterns if declaration else ():
+            _delete(self._left_out if pattern.excludes else self._watched, pattern)
+
+    def declarations(self) -> Collection[Declaration]:
+        """All declarations, in the order in which they came."""
+        return self._declarations.values()
+
+    def declaration(self, watcher: str) -> Declaration | None:
+        """What a note declared."""
+        return self._declarations.get(watcher)
+
+    def watchers_of(self, path: str, is_context_file: bool) -> list[Match]:  # noqa: FBT001 - the pair is the question
+        """Who watches a path, by name; `is_context_file` says whether it is its folder's context file."""
+        *folders, name = normal(path).split("/")
+        matches = _gathered(_ends_at(_walked(self._watched, folders), name, is_context_file))
+        matches.pop(path, None)
+        left_out = _ends_at(_walked(self._left_out, folders), name, is_context_file) if matches else []
+        found = (_less(matches[watcher], left_out) for watcher in sorted(matches))
+        return [match for match in found if match]
+
+
+def paths_of(declaration: Declaration, tree: Tree) -> list[str]:
+    """The paths of a tree that a declaration watches, sorted; only folders that a pattern can reach are looked into."""
+    watched, left_out = _Node(), _Node()
+    for pattern in declaration.patterns:
+        _insert(left_out if pattern.excludes else watched, pattern)
+    found: list[str] = []
+    waiting = [("", _entered([watched]), _entered([left_out]))]
+    while waiting:
+        folder, states, outside = waiting.pop()
+        found += [f"{folder}{name}" for name in _watched_names(declaration.watcher, folder, tree, states, outside)]
+        for name in tree.folders(folder.removesuffix("/")) if any(node.leads_on for node in states) else ():
+            below = _step(states, normal(name))
+            if below:
+                waiting.append((f"{folder}{name}/", below, _step(outside, normal(name))))
+    return sorted(found)
+
+
+def _watched_names(watcher: str, folder: str, tree: Tree, states: list[_Node], outside: list[_Node]) -> Iterator[str]:
+    if not any(node.ends or node.child(_FILES) for node in states):
+        return
+    names = tuple(tree.files(folder.removesuffix("/")))
+    context = next((name for name in CONTEXT_NAMES if name in names), None)
+    for name in names:
+        match = _gathered(_ends_at(states, normal(name), name == context)).get(watcher)
+        if match and f"{folder}{name}" != watcher and _less(match, _ends_at(outside, normal(name), name == context)):
+            yield name
+
+
+class _Node:
+    """A place in the trie: what may come next, and the patterns that end here, by watcher.
+
+    A folder's node leads to its file names through a door of their own, so that they are tried on file names only.
+    """
+
+    __slots__ = ("children", "ends", "globs", "is_deep")
+
+    def __init__(self, *, is_deep: bool = False) -> None:
+        self.is_deep = is_deep
+        self.children: dict[str, _Node] | None = None
+        self.globs: _Globs | None = None
+        self.ends: _Ends | None = None
+
+    @property
+    def leads_on(self) -> bool:
+        """Whether another folder may follow."""
+        return self.is_deep or bool(self.children and (len(self.children) > 1 or _FILES not in self.children))
+
+    def child(self, key: str) -> _Node | None:
+        return self.children.get(key) if self.children else None
+
+    def grow(self, key: str) -> _Node:
+        node = _Node(is_deep=key == _DEEP)
+        self.children = self.children or {}
+        self.children[key] = node
+        if _is_glob(key):
+            self.globs = self.globs or _Globs()
+            self.globs.put(key[1:], node)
+        return node
+
+    def prune(self, key: str) -> None:
+        self.children = _without(self.children, key)
+        if _is_glob(key) and self.globs:
+            self.globs.drop(key[1:])
+            self.globs = self.globs if self.globs.edges else None
+
+
+class _Edge:
+    """A segment with wildcards and where it leads. With one `*` alone, its fixed ends decide and no regex is needed."""
+
+    __slots__ = ("node", "regex", "simple", "text")
+
+    def __init__(self, text: str, node: _Node) -> None:
+        self.text = text
+        self.node = node
+        self.simple = text.count("*") == 1 and "?" not in text
+        self.regex: re.Pattern[str] | None = None
+
+    def matches(self, segment: str) -> bool:
+        if self.simple:
+            return True
+        if self.regex is None:
+            self.regex = re.compile(fnmatch.translate(self.text.replace("[", "[[]")))
+        return self.regex.match(segment) is not None
+
+
+class _Globs:
+    """The wildcard edges of one node, found by the fixed text at both their ends.
+
+    Thousands of `note-123*.md` in one folder would otherwise all be tried on each name.
+    """
+
+    __slots__ = ("edges", "heads")
+
+    def __init__(self) -> None:
+        self.edges: dict[tuple[str, str], dict[str, _Edge]] = {}
+        self.heads: dict[int, dict[str, dict[int, int]]] = {}  # by length and text: how many edges have a tail of which length
+
+    def put(self, text: str, node: _Node) -> None:
+        head, tail = _fixed_ends(text)
+        self.edges.setdefault((head, tail), {})[text] = _Edge(text, node)
+        tails = self.heads.setdefault(len(head), {}).setdefault(head, {})
+        tails[len(tail)] = tails.get(len(tail), 0) + 1
+
+    def drop(self, text: str) -> None:
+        head, tail = _fixed_ends(text)
+        self.edges[head, tail].pop(text)
+        if not self.edges[head, tail]:
+            del self.edges[head, tail]
+        heads = self.heads[len(head)]
+        heads[head][len(tail)] -= 1
+        if not heads[head][len(tail)]:
+            del heads[head][len(tail)]
+        if not heads[head]:
+            del heads[head]
+        if not heads:
+            del self.heads[len(head)]
+
+    def matching(self, segment: str) -> list[_Node]:
+        found = []
+        size = len(segment)
+        for head, heads in self.heads.items():
+            for tail in heads.get(segment[:head], ()):
+                if head + tail <= size and (edges := self.edges.get((segment[:head], segment[size - tail :]))):
+                    found += [edge.node for edge in edges.values() if edge.matches(segment)]
+        return found
+
+
+def _fixed_ends(text: str) -> tuple[str, str]:
+    wild = [found.start() for found in _WILDCARD.finditer(text)]
+    return text[: wild[0]], text[wild[-1] + 1 :]
+
+
+def _is_glob(key: str) -> bool:
+    return key[0] == "/" and key not in {_ONE, _DEEP, _FILES}
+
+
+def _keys(pattern: Pattern) -> list[str]:
+    """The pattern's way through the trie. A key that is no name begins with `/`, which no name can hold."""
+    keys = [segment if isinstance(segment, str) else f"/{segment.text}" for segment in pattern.segments]
+    return keys if pattern.context else [*keys[:-1], _FILES, keys[-1]]
+
+
+def _insert(top: _Node, pattern: Pattern) -> None:
+    node = top
+    for key in _keys(pattern):
+        node = node.child(key) or node.grow(key)
+    alone = Match(
+        watcher=pattern.watcher,
+        patterns=(pattern,),
+        narrowings=(pattern.narrowing,) if pattern.narrowing else (),
+    )
+    node.ends = node.ends or {}
+    before = node.ends.get(pattern.watcher)
+    node.ends[pattern.watcher] = _joined(before, alone) if before else alone
+
+
+def _delete(top: _Node, pattern: Pattern) -> None:
+    """Take out all that the pattern's watcher has where the pattern ends, and the branch that is bare then."""
+    keys, nodes = _keys(pattern), [top]
+    for key in keys:
+        child = nodes[-1].child(key)
+        if child is None:
+            return  # went with a pattern of the same watcher that ended here too
+        nodes.append(child)
+    nodes[-1].ends = _without(nodes[-1].ends, pattern.watcher)
+    while keys and not (nodes[-1].children or nodes[-1].ends):
+        nodes.pop()
+        nodes[-1].prune(keys.pop())
+
+
+def _without(held: dict[str, _Held] | None, key: str) -> dict[str, _Held] | None:
+    if held:
+        held.pop(key, None)
+    return held or None
+
+
+def _entered(nodes: list[_Node]) -> list[_Node]:
+    """The nodes, and the `**` right behind each, which may stand for no folder at all; no node twice."""
+    deep = [node.children[_DEEP] for node in nodes if node.children is not None and _DEEP in node.children]
+    return list({*nodes, *deep}) if deep else nodes
+
+
+def _step(states: Iterable[_Node], name: str) -> list[_Node]:
+    reached = []
+    for node in states:
+        if node.is_deep:
+            reached.append(node)
+        children = node.children
+        if children is not None:
+            if name in children:
+                reached.append(children[name])
+            if _ONE in children:
+                reached.append(children[_ONE])
+            if node.globs is not None:
+                reached += node.globs.matching(name)
+    for node in reached:
+        if node.children is not None and _DEEP in node.children:
+            return _entered(reached)
+    return reached
+
+
+def _walked(top: _Node, folders: Iterable[str]) -> list[_Node]:
+    states = _entered([top])
+    for folder in folders:
+        states = _step(states, folder)
+        if not states:
+            break
+    return states
+
+
+def _ends_at(states: list[_Node], name: str, is_context_file: bool) -> list[_Ends]:  # noqa: FBT001 - handed on
+    doors = [node.children[_FILES] for node in states if node.children and _FILES in node.children]
+    ends = [node.ends for node in _step(doors, name) if node.ends]
+    if is_context_file:
+        ends += [node.ends for node in states if node.ends]
+    return ends
+
+
+def _gathered(ends: list[_Ends]) -> dict[str, Match]:
+    matches: dict[str, Match] = {}
+    for end in ends:
+        for watcher, match in end.items():
+            matches[watcher] = _joined(matches[watcher], match) if watcher in matches else match
+    return matches
+
+
+def _joined(one: Match, other: Match) -> Match:
+    narrowings = {*one.narrowings, *other.narrowings} if one.narrowings and other.narrowings else ()
+    return Match(
+        watcher=one.watcher,
+        patterns=tuple(sorted((*one.patterns, *other.patterns), key=lambda pattern: pattern.text)),
+        narrowings=tuple(sorted(narrowings, key=str)),
+    )
+
+
+def _less(match: Match, left_out: list[_Ends]) -> Match | None:
+    """What is left of a match when the `!` patterns of its watcher that match as well are taken out."""
+    taken = [end[match.watcher] for end in left_out if match.watcher in end]
+    if not taken:
+        return match
+    if not all(out.narrowings for out in taken):
+        return None
+    without = {narrowing for out in taken for narrowing in out.narrowings}
+    return replace(match, without=tuple(sorted(without, key=str)))

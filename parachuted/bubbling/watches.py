@@ -1,0 +1,159 @@
+"""Watches: who watches what, kept from the declarations in the notes, and who therefore has to wait for whom."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from parachuted.bubbling.graph import Reach
+from parachuted.bubbling.patterns import Declaration, parse_declaration
+from parachuted.bubbling.trie import Match, WatchTrie, paths_of
+from parachuted.state import State
+from parachuted.vault import CONTEXT_NAMES, Index, VaultPath
+
+_EDGES_AT_ONCE = 2000
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """A note's declaration has become another; `now` is None when it watches nothing any more."""
+
+    watcher: str
+    now: Declaration | None
+
+
+class Watches:
+    """The watchers of a vault. The table `context_watches` keeps what was declared, so that a start need not read the notes again."""
+
+    def __init__(self, state: State, index: Index, clock: Callable[[], datetime]) -> None:
+        self._table = state.table("context_watches")
+        self._index = index
+        self._clock = clock
+        self._version = 0
+        self._reach: Reach | None = None
+        self._reach_version = -1
+        self._load()
+        state.on_undone(self._load)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def all(self) -> list[Declaration]:
+        """Every declaration, by watcher."""
+        return sorted(self._trie.declarations(), key=lambda declaration: declaration.watcher)
+
+    def of(self, watcher: str) -> Declaration | None:
+        """What a note declares."""
+        return self._trie.declaration(watcher)
+
+    def since(self, watcher: str) -> str | None:
+        """When the note's declaration was first seen, as ISO 8601."""
+        return min(self._texts.get(watcher, {}).values(), default=None)
+
+    def watchers_of(self, path: str) -> list[Match]:
+        """Who watches a path, whether or not there is such a file."""
+        return self._trie.watchers_of(path, self._would_be_context(path))
+
+    def watched_by(self, watcher: str) -> list[VaultPath]:
+        """The files that a note watches now. May be asked in a thread, since it looks through the whole vault for a pattern like `**`."""
+        declaration = self.of(watcher)
+        return [] if declaration is None else [VaultPath(path) for path in paths_of(declaration, _Glance(self._index))]
+
+    def downstream(self, path: str) -> Iterable[str]:
+        """The watchers of a path, by name."""
+        return [match.watcher for match in self.watchers_of(path)]
+
+    def blockers(self, watchers: Collection[str]) -> Mapping[str, str]:
+        """For each of these watchers that is downstream of another of them, and not the other way round as well, one such."""
+        return self.reach.blockers(watchers)
+
+    @property
+    def reach(self) -> Reach:
+        """Who is upstream of whom; as of the last `prepare`, if there was one."""
+        if self._reach is None:
+            self._reach = Reach.of(self._texts, self.downstream)
+            self._reach_version = self._version
+        return self._reach
+
+    async def prepare(self) -> None:
+        """Bring `reach` up to date, leaving the loop free for others meanwhile; while declarations go on changing it may lag behind."""
+        for _ in range(_ATTEMPTS):
+            if self._reach is not None and self._reach_version == self._version:
+                return
+            version = self._version
+            edges = {watcher: after async for watcher, after in self._edges()}
+            self._reach, self._reach_version = await asyncio.to_thread(_reach_of, edges), version
+
+    def declare(self, watcher: str, texts: tuple[str, ...]) -> Declared | None:
+        """Take in what a note declares now; None when that is what it declared before. Joins the state's open batch."""
+        before = self._texts.get(watcher, {})
+        if before.keys() == set(texts):
+            return None
+        self._keep(watcher, before, dict.fromkeys(texts))
+        now = parse_declaration(watcher, list(self._texts[watcher])) if texts else None
+        if now is None:
+            self._trie.remove(watcher)
+        else:
+            self._trie.add(now)
+        return Declared(watcher=watcher, now=now)
+
+    def _keep(self, watcher: str, before: Mapping[str, str], texts: Iterable[str]) -> None:
+        moment = self._clock().isoformat()
+        now = {text: before.get(text, moment) for text in texts}
+        for text in before.keys() - now.keys():
+            self._table.drop(f"{watcher}\t{text}")
+        for text, created in now.items():
+            row = {"watcher_path": watcher, "watch_pattern": text, "resolved_paths": None, "created_at": created, "updated_at": moment}
+            self._table.put(f"{watcher}\t{text}", row)
+        self._texts[watcher] = now
+        if not now:
+            del self._texts[watcher]
+        self._version += 1
+
+    async def _edges(self) -> AsyncIterator[tuple[str, tuple[str, ...]]]:
+        """Each watcher with those who watch it. Edges cost, so the pauses go by their number."""
+        found = 0
+        for watcher in list(self._texts):
+            after = tuple(sorted(set(self.downstream(watcher)) - {watcher}))
+            yield watcher, after
+            found += 1 + len(after)
+            if found > _EDGES_AT_ONCE:
+                found = 0
+                await asyncio.sleep(0)
+
+    def _would_be_context(self, path: str) -> bool:
+        folder, _, name = path.rpartition("/")
+        return name == CONTEXT_NAMES[0] or (name == CONTEXT_NAMES[1] and CONTEXT_NAMES[0] not in self._index.entries(folder))
+
+    def _load(self) -> None:
+        """Everything from the table; also when changes to it were undone."""
+        self._texts: dict[str, dict[str, str]] = {}
+        for row in self._table:
+            self._texts.setdefault(row["watcher_path"], {})[row["watch_pattern"]] = row["created_at"]
+        self._trie = WatchTrie()
+        for watcher, texts in self._texts.items():
+            self._trie.add(parse_declaration(watcher, list(texts)))
+        self._version += 1
+
+
+def _reach_of(edges: dict[str, tuple[str, ...]]) -> Reach:
+    """Who was declared while the edges were gathered has none yet."""
+    for watcher in {watcher for after in edges.values() for watcher in after}:
+        edges.setdefault(watcher, ())
+    return Reach(edges)
+
+
+class _Glance:
+    """The index as it is at each single look, since the loop may change it meanwhile."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+
+    def folders(self, folder: str) -> tuple[str, ...]:
+        return tuple(self._index.folders(folder))
+
+    def files(self, folder: str) -> tuple[str, ...]:
+        return tuple(self._index.files(folder))

@@ -1,0 +1,244 @@
+"""Ask: the commands that a running daemon answers."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from typing import Any
+
+from parachuted.cli.client import ask, daemon_record
+from parachuted.cli.show import count, say, say_diff, say_json, say_table, when
+from parachuted.cli.status import tell_status
+from parachuted.errors import ParachuteError
+
+
+def status(options: Namespace) -> int:
+    """`parachute status`."""
+    tell_status(as_json=options.json)
+    return 0
+
+
+def watches(options: Namespace) -> int:
+    """`parachute watches`."""
+    answer = ask("GET", "/api/watches")
+    if options.json:
+        say_json(answer)
+        return 0
+    rows = [
+        (one["watcher"], ", ".join(one["patterns"]), str(len(one["watched"])), str(len(one["unseen"])) if one["unseen"] else "")
+        for one in answer["watches"]
+    ]
+    say_table(rows, ("WATCHER", "WATCHES", "FILES", "UNSEEN"), nothing="Nothing watches. Give a note a `watch:` list in its frontmatter.")
+    for one in answer["watches"]:
+        for problem in one["problems"]:
+            say(f"problem  {one['watcher']}: {problem}")
+    return 0
+
+
+def tasks(options: Namespace) -> int:
+    """`parachute tasks`."""
+    answer = ask("GET", "/api/tasks")
+    if options.json:
+        say_json(answer)
+        return 0
+    rows = [
+        (one["id"], one["watcher"], one["state"], ", ".join(one["paths"]), one["reason"] or f"due {when(one['due'])} UTC")
+        for one in answer["tasks"]
+    ]
+    say_table(rows, ("TASK", "WATCHER", "STATE", "TO REVIEW", "WHY IT WAITS"), nothing="No task waits.")
+    if answer["paused"]:
+        say("Paused: no run begins until `parachute resume`.")
+    return 0
+
+
+def runs(options: Namespace) -> int:
+    """`parachute runs [RUN]`."""
+    if options.run_name:
+        return _one_run(options)
+    answer = ask("GET", f"/api/runs?limit={max(1, min(options.limit, 500))}")
+    if options.json:
+        say_json(answer)
+        return 0
+    rows = [
+        (
+            run["id"],
+            when(run["started"]),
+            run["watcher"],
+            f"{run['outcome']}{' (undone)' if run['undone'] else ''}",
+            f"${run['cost_usd']:.4f}",
+            run["reason"],
+        )
+        for run in answer["runs"]
+    ]
+    say_table(rows, ("RUN", "STARTED (UTC)", "WATCHER", "OUTCOME", "COST", "WHY"), nothing="No run yet.")
+    return 0
+
+
+def _one_run(options: Namespace) -> int:
+    run = ask("GET", f"/api/runs/{_quoted(options.run_name)}")
+    if options.json:
+        say_json(run)
+        return 0
+    model = f" with {run['model']}" if run["model"] else ""
+    say(f"{run['id']}: {run['outcome']} - {run['reason']}")
+    say(f"watcher  {run['watcher']}, by {run['agent']} ({run['backend']}{model}), {when(run['started'])} UTC")
+    say(f"cost     ${run['cost_usd']:.4f}, {run['input_tokens']} tokens in, {run['output_tokens']} out")
+    for cause in run["causes"]:
+        say(f"cause    {_cause(cause)}")
+    for parent in run["parents"]:
+        say(f"follows  {parent}")
+    for note in run["reviewed"]:
+        say(f"reviewed {note['path']}: {note['kind']} {', '.join(note['units'])}".rstrip())
+    for wrote in run["wrote"]:
+        say(f"wrote    {wrote['path']}")
+        say_diff(wrote["diff"])
+    if run["undone"]:
+        say(f"undone   {when(run['undone']['at'])} UTC, with {run['undone']['with']}")
+    return 0
+
+
+def bubble_plan(options: Namespace) -> int:
+    """`parachute bubble plan FILE`."""
+    plan = ask("POST", "/api/bubble/plan", {"path": in_vault(options.file)})
+    if options.json:
+        say_json(plan)
+    else:
+        _say_plan(plan)
+    return 0
+
+
+def bubble_run(options: Namespace) -> int:
+    """`parachute bubble run FILE`."""
+    answer = ask("POST", "/api/bubble/run", {"path": in_vault(options.file)})
+    if options.json:
+        say_json(answer)
+        return 0
+    _say_plan(answer)
+    say(f"Asked: {len(answer['tasks'])} tasks queued as {answer['cause']}. `parachute runs` shows what comes of them.")
+    return 0
+
+
+def pause(_options: Namespace) -> int:
+    """`parachute pause`."""
+    ask("POST", "/api/pause", {})
+    say("Paused. Changes are still noticed; no run begins until `parachute resume`.")
+    return 0
+
+
+def resume(_options: Namespace) -> int:
+    """`parachute resume`."""
+    ask("POST", "/api/resume", {})
+    say("Runs begin again.")
+    return 0
+
+
+def why(options: Namespace) -> int:
+    """`parachute why FILE[:LINE]`."""
+    file, line = _file_and_line(options.file)
+    answer = ask("GET", f"/api/why?path={_quoted(in_vault(file))}" + ("" if line is None else f"&line={line}"))
+    if options.json:
+        say_json(answer)
+        return 0
+    for origin in answer["lines"]:
+        who = "you" if origin["by"] == "person" else f"{origin['by']} {when(origin['at'])}"
+        say(f"{origin['number']:>5}  {who:<28}  {origin['text']}")
+    for run in answer["runs"].values():
+        if run is not None:
+            _say_reason(run)
+    return 0
+
+
+def undo(options: Namespace) -> int:
+    """`parachute undo RUN`."""
+    answer = ask("POST", f"/api/runs/{_quoted(options.run_name)}/undo", {})
+    if options.json:
+        say_json(answer)
+        return 0
+    say(f"Taken back: {count(len(answer['runs']), 'run')}; changed {', '.join(answer['paths']) or 'nothing'}.")
+    for path, texts in answer["kept"].items():
+        say(f"Kept in {path}, which was written to later:")
+        for text in texts:
+            say("  " + text.rstrip().replace("\n", "\n  "))
+    return 0
+
+
+def doctor(options: Namespace) -> int:
+    """`parachute doctor`."""
+    _check_settings()
+    if options.accept_missing:
+        ask("POST", "/api/scan", {"accept_missing": True})
+    answer = ask("GET", "/api/doctor")
+    code = 1 if answer["problems"] else 0
+    if options.json:
+        say_json(answer)
+        return code
+    for subject, problem in answer["problems"].items():
+        say(f"problem  {subject}: {problem}")
+    for note in answer["notes"]:
+        say(f"note     {note['path']}: {note['message']}")
+    if not answer["problems"] and not answer["notes"]:
+        say("All is well: the daemon answers, the vault is watched, every note can be read.")
+    return code
+
+
+def _check_settings() -> None:
+    """Raises ConfigError: what is wrong with the settings comes to light at the next start, so say it now."""
+    from parachuted.cli.setup import load
+
+    load({})
+
+
+def in_vault(file: str) -> str:
+    """The vault path that the words mean: what is there on the disk, seen from here, if it is in the vault; else a path in the vault."""
+    vault = os.path.realpath(str(daemon_record()["vault"]))
+    real = os.path.realpath(os.path.expanduser(file))
+    if real.startswith(vault + os.sep) and (os.path.exists(real) or _is_of_the_disk(file)):
+        return os.path.relpath(real, vault)
+    if _is_of_the_disk(file):
+        raise ParachuteError(f"{file} is not in the vault {vault}")
+    return file
+
+
+def _is_of_the_disk(file: str) -> bool:
+    return file.startswith(("/", "~/", "./", "../"))
+
+
+def _say_plan(plan: Any) -> None:  # noqa: ANN401  JSON
+    say(f"A change of {plan['path']} leads to at most {count(plan['most_runs'], 'run')} and costs at most ${plan['most_cost_usd']:.2f}.")
+    rows = [(str(number), run["watcher"], run["because"], ", ".join(run["patterns"])) for number, run in enumerate(plan["runs"], 1)]
+    if rows:
+        say_table(rows, ("", "WAKES", "BECAUSE OF", "BY ITS PATTERN"), nothing="")
+    for ring in plan["loops"]:
+        say(f"loop     {' -> '.join([*ring, ring[0]])}: each wakes once, then it halts")
+
+
+def _say_reason(run: Any) -> None:  # noqa: ANN401  JSON
+    by = f"{run['agent']} ({run['backend']}{' with ' + run['model'] if run['model'] else ''})"
+    say(f"\n{run['id']}: {by}, {run['reason']}, ${run['cost_usd']:.4f}")
+    for note in run["reviewed"]:
+        say(f"  since {note['path']} was {note['kind']}{': ' + ', '.join(note['units']) if note['units'] else ''}")
+    for cause in run["causes"]:
+        say(f"  begun by {_cause(cause)}")
+    if run["prompt_digest"]:
+        say(f"  prompt sha256 {run['prompt_digest'][:16]}")
+    if run["undone"]:
+        say(f"  taken back {when(run['undone']['at'])} UTC; what still stands here was kept")
+    else:
+        say(f"  take it back with: parachute undo {run['id']}")
+
+
+def _cause(cause: Any) -> str:  # noqa: ANN401  JSON
+    if "path" not in cause:
+        return str(cause["id"])
+    did = "your request to look at" if cause["kind"] == "request" else "your change of"
+    return f"{did} {cause['path']} at {when(cause['at'])} UTC ({cause['id']})"
+
+
+def _file_and_line(text: str) -> tuple[str, int | None]:
+    file, _, line = text.rpartition(":")
+    return (file, int(line)) if file and line.isascii() and line.isdigit() else (text, None)
+
+
+def _quoted(text: str) -> str:
+    safe = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~")
+    return "".join(chr(byte) if byte in safe else f"%{byte:02X}" for byte in os.fsencode(text))

@@ -1,0 +1,28 @@
+"""Contexts: the command that moves an older program's context files into folders."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from parachuted.cli.client import ask
+from parachuted.cli.show import count, say, say_json, say_table
+
+_DOES = {"create": "make", "append": "add to", "keep": "is in", "refuse": "leave"}
+
+
+def migrate(options: Namespace) -> int:
+    """`parachute contexts migrate [--apply]`; 1 when something could not be moved."""
+    answer = ask("POST" if options.apply else "GET", "/api/contexts/migration")
+    code = int(options.apply and any(move["action"] == "refuse" for move in answer["moves"]))
+    if options.json:
+        say_json(answer)
+        return code
+    rows = [
+        (move["file"], _DOES[move["action"]], move["target"], ", ".join(move["sections"]) or move["reason"]) for move in answer["moves"]
+    ]
+    say_table(rows, ("OLD FILE", "", "CONTEXT FILE", "SECTIONS ADDED, OR WHY"), nothing="There are no context files in Chat/contexts.")
+    if not options.apply and rows:
+        say("\nNothing was changed. `parachute contexts migrate --apply` does it; the old files are kept in Chat/contexts/migrated.")
+    elif options.apply and answer["run"]:
+        say(f"\nDone; {count(answer['sessions'], 'choice')} of sessions followed. Take it back with: parachute undo {answer['run']}")
+    return code

@@ -1,0 +1,95 @@
+"""Foreground: a daemon in this very process, what it says to whoever looks on, and where its log goes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import logging.handlers
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from parachuted.cli.logs import JsonLines, PlainLines
+from parachuted.cli.show import say
+from parachuted.config import Settings, home_folder
+from parachuted.daemon import Daemon, choose_agent, state_folder
+from parachuted.events import Event
+
+_LOG_BYTES = 5 << 20
+
+
+def serve(settings: Settings, *, quiet: bool, flags: Mapping[str, object]) -> None:
+    """Run a daemon until SIGTERM or Ctrl-C. `quiet`: what happens goes to the log alone. Raises DaemonError when it cannot begin."""
+    home = home_folder(os.environ)
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _begin_logging(home, settings.log_level, quiet=quiet)
+    if asyncio.run(_serve(settings, home, quiet=quiet, flags=flags)):
+        sys.stdout.flush()
+        os.execv(sys.executable, sys.orig_argv)  # noqa: S606  the same command, as the same process, so that its supervisor sees no end
+
+
+async def _serve(settings: Settings, home: Path, *, quiet: bool, flags: Mapping[str, object]) -> bool:
+    """Whether it is to begin again."""
+    chosen = choose_agent(settings, state_folder(home, settings.vault), os.environ, Path.home())
+    daemon = Daemon(settings, home, chosen, flags=flags)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, daemon.stop)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    if quiet:
+        await daemon.run()
+        return daemon.is_to_begin_again
+    daemon.bus.listen(_narrate)
+    await daemon.run(lambda: _greet(daemon, settings))
+    say("Beginning again." if daemon.is_to_begin_again else "Stopped.")
+    return daemon.is_to_begin_again
+
+
+def _greet(daemon: Daemon, settings: Settings) -> None:
+    watchers = daemon.watches.all()
+    say(f"parachuted watches {settings.vault}: {len(daemon.index)} files, {len(watchers)} watchers.")
+    for declaration in watchers[:5]:
+        say(f"  {declaration.watcher} watches {', '.join(pattern.text for pattern in declaration.patterns)}")
+    say(f"Agent: {daemon.chosen.reason}.")
+    say(f"API: http://{settings.host}:{daemon.port}/api/health?detailed=true")
+    watched = next((path for one in watchers for path in daemon.watches.watched_by(one.watcher)), None)
+    if watched is not None:
+        woken = next(iter(daemon.watches.downstream(watched)), "")
+        say(f"Next: edit {settings.vault / watched} in any editor, save, and see {woken} follow. Ctrl-C ends this.")
+    else:
+        say("Next: give a note a `watch:` list in its frontmatter; `parachute watches` shows who watches what. Ctrl-C ends this.")
+    sys.stdout.flush()
+
+
+def _narrate(event: Event) -> None:
+    """What happens, in a line each, for whoever looks on."""
+    data = event.data
+    lines = {
+        "file.created": "{by} made {path}",
+        "file.modified": "{by} changed {path}",
+        "file.deleted": "{by} removed {path}",
+        "task.queued": "  {watcher} will look at {paths}",
+        "run.finished": "  {watcher}: {outcome}, {reason}",
+        "run.undone": "taken back: {paths}",
+        "watch.declared": "{watcher} now watches {patterns}",
+        "budget.exceeded": "  {watcher} waits: the budget {budget} of {limit} is used up",
+        "vault.problem": "problem with {subject}: {problem}",
+    }
+    line = lines.get(event.event)
+    if line is not None and not (event.event == "vault.problem" and data["problem"] is None):
+        shown = {key: ", ".join(map(str, value)) if isinstance(value, list) else value for key, value in data.items()}
+        say(f"{event.timestamp:%H:%M:%S} {line.format(**shown)}")
+        sys.stdout.flush()
+
+
+def _begin_logging(home: Path, level: str, *, quiet: bool) -> None:
+    path = home / "logs" / "daemon.log"
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    to_file = logging.handlers.RotatingFileHandler(path, maxBytes=_LOG_BYTES, backupCount=3, encoding="utf-8", errors="backslashreplace")
+    to_file.setFormatter(JsonLines())
+    to_screen = logging.StreamHandler()
+    to_screen.setFormatter(JsonLines() if "JOURNAL_STREAM" in os.environ else PlainLines())
+    to_screen.setLevel(logging.WARNING)
+    logging.basicConfig(level=level.upper(), handlers=[to_file] if quiet else [to_file, to_screen])

@@ -1,0 +1,107 @@
+"""Keys commands: list, create, revoke. They work on keys.yaml itself, so no daemon is needed; one that runs sees it at once.
+
+When keys were last used is asked of the daemon, if one runs: it writes that down only now and then.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from datetime import UTC, datetime
+
+from parachuted.cli.client import ask
+from parachuted.cli.show import say, say_json, say_table, when
+from parachuted.config import home_folder
+from parachuted.errors import ParachuteError
+from parachuted.keys import KNOWN_MODULES, USUAL, Key, KeyFile, Minted, Scope, key_document, mint, parse_end, parse_words
+
+
+def keys_list(options: Namespace) -> int:
+    """`parachute keys list`."""
+    held = _file().load()
+    used = _last_uses()
+    told = [{**_told(key), **({"last_used": used[key.id]} if used.get(key.id) else {})} for key in held.keys]
+    if options.json:
+        say_json({"keys": told, "faults": list(held.faults)})
+        return 0
+    uses = [when(str(one.get("last_used") or "")) or "never" for one in told]
+    rows = [(key.id, key.name, _may(key.scopes), use, _end(key)) for key, use in zip(held.keys, uses, strict=True)]
+    say_table(rows, ("ID", "NAME", "MAY", "LAST USED", "ENDS"), nothing="No keys; `parachute keys create NAME` makes one.")
+    for fault in held.faults:
+        say(f"problem  {fault}")
+    return 0
+
+
+def keys_create(options: Namespace) -> int:
+    """`parachute keys create NAME`."""
+    now = datetime.now(UTC)
+    try:
+        scopes = _scopes(options.scope, options.path)
+        made = mint(options.name, scopes, now=now, expires=parse_end(options.expires, now) if options.expires else None)
+    except ValueError as error:
+        raise ParachuteError(str(error)) from error
+    _file().add(made.key)
+    if options.json:
+        say_json({**_told(made.key), "key": made.secret})
+    else:
+        _show(made)
+    return 0
+
+
+def keys_revoke(options: Namespace) -> int:
+    """`parachute keys revoke KEY`."""
+    say(f"Revoked {_file().remove(options.key)}. It opens nothing any more, and streams that it had opened end.")
+    return 0
+
+
+def _file() -> KeyFile:
+    return KeyFile(home_folder(os.environ))
+
+
+def _last_uses() -> dict[str, str | None]:
+    """When keys were last used, by id, as a running daemon knows before the file does; nothing when none answers."""
+    try:
+        return {key["id"]: key["last_used_at"] for key in ask("GET", "/api/auth/keys")["keys"]}
+    except ParachuteError:
+        return {}
+
+
+def _scopes(words: list[str] | None, paths: list[str] | None) -> tuple[Scope, ...]:
+    usual = [f"{scope.module}:{','.join(sorted(scope.capabilities))}" for scope in USUAL]
+    return tuple(parse_words(one, paths or []) for one in words or usual)
+
+
+def _show(made: Minted) -> None:
+    say(f"{made.key.name} ({made.key.id}) may {_may(made.key.scopes)}; it ends {_end(made.key)}.")
+    for module in sorted({scope.module for scope in made.key.scopes}.difference(KNOWN_MODULES)):
+        say(f"Note: there is no module {module} so far; those that are known are {', '.join(KNOWN_MODULES)}.")
+    say("The key, which is shown this once and kept nowhere:")
+    say()
+    say(f"    {made.secret}")
+    if sys.stdout.isatty():
+        import segno
+
+        say()
+        segno.make(made.secret, micro=False).terminal(compact=(sys.stdout.encoding or "").lower().startswith("utf"))
+
+
+def _told(key: Key) -> dict[str, object]:
+    """All but the hash, which is nobody's business."""
+    return {name: value for name, value in key_document(key).items() if name != "key_hash"}
+
+
+def _may(scopes: tuple[Scope, ...]) -> str:
+    parts = []
+    for scope in scopes:
+        where = "" if scope.paths is None else f" in {' '.join(glob.text for glob in scope.paths) or 'no path'}"
+        parts.append(f"{','.join(sorted(scope.capabilities))} {'everything' if scope.module == '*' else scope.module}{where}")
+    return "; ".join(parts) or "nothing"
+
+
+def _end(key: Key) -> str:
+    return when(_time(key, "expires")) or "never"
+
+
+def _time(key: Key, name: str) -> str | None:
+    return str(key_document(key).get(name) or "") or None

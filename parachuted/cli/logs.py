@@ -1,0 +1,36 @@
+"""Logs: a sentence for people, the same sentence with its fields for machines."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+from parachuted.cli.show import escape
+
+_PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line; line ends and control characters in values are escaped by JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as a line."""
+        document: dict[str, object] = {"at": self.formatTime(record), "level": record.levelname.lower(), "logger": record.name}
+        document |= {"message": record.getMessage(), **_fields(record)}
+        if record.exc_info:
+            document["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(document, default=str)
+
+
+class PlainLines(logging.Formatter):
+    """A line for a terminal: the sentence, then the fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as a line."""
+        fields = " ".join(f"{key}={value!r}" for key, value in _fields(record).items())
+        line = escape(f"{record.levelname.lower()}: {record.getMessage()} {fields}".rstrip())
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    return {key: value for key, value in vars(record).items() if key not in _PLAIN}

@@ -1,0 +1,270 @@
+"""Parser: the commands, their words and what they say of themselves.
+
+Each command's code is imported when it is chosen, so that `parachute status` costs little more than Python itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+
+from parachuted import __version__
+
+AUDIT_TYPES = ("api_call", "mcp_call", "module_call", "agent_start", "agent_end", "suggestion", "write", "audit")
+Command = Callable[[argparse.Namespace], int]
+
+_ABOUT = """\
+parachuted makes a folder of markdown come alive: notes say what they watch, and when
+something they watch changes, an agent brings them up to date. Every line it writes can
+be explained (`parachute why`) and taken back (`parachute undo`).
+
+Try `parachute demo` first: ten seconds, no account, in a folder of its own.
+"""
+_END = """\
+Settings: `parachute config` lists them with what they mean. The folder for settings and state is ~/.parachute,
+or $PARACHUTE_HOME. Exit codes: 0 done, 1 failed, 2 wrong use, 3 no daemon is running where one is needed.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Help that keeps the text's own lines."""
+
+    def __init__(self, **options: object) -> None:
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)  # type: ignore[arg-type]
+
+
+def parse(arguments: Sequence[str]) -> tuple[Command, argparse.Namespace]:
+    """The command that the words name, and its options. Exits with 2 when they make no sense."""
+    parser = make_parser()
+    options = parser.parse_args(arguments)
+    if not hasattr(options, "run"):
+        parser.print_help(sys.stderr)
+        sys.exit(2)
+    return _load(options.run), options
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = _Parser(prog="parachute", description=_ABOUT, epilog=_END)
+    parser.add_argument("--version", action="version", version=f"parachuted {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    _add_daemon(commands)
+    _add_settings(commands)
+    _add_keys(commands)
+    _add_loop(commands)
+    _add_explaining(commands)
+    _add_contexts(commands)
+    _add_audit(commands)
+    return parser
+
+
+def _add_daemon(commands: argparse._SubParsersAction[_Parser]) -> None:
+    start = _add(commands, "start", "daemon:start", "start the daemon", "Start watching the vault, in the background unless --foreground.")
+    for parser in (
+        start,
+        _add(commands, "restart", "daemon:restart", "stop, then start again", "Stop the daemon if it runs, and start it again."),
+    ):
+        parser.add_argument("--vault", metavar="PATH", help="the folder of notes (default: the setting `vault`)")
+        parser.add_argument("--port", type=int, metavar="N", help="the port on 127.0.0.1; 0 takes a free one (default: the setting `port`)")
+    start.add_argument("--foreground", action="store_true", help="stay here, and show what happens; Ctrl-C ends it")
+    start.add_argument("--quiet", action="store_true", help="with --foreground: show nothing; the log has it")
+    _add(
+        commands,
+        "stop",
+        "daemon:stop",
+        "stop the daemon",
+        "Stop the daemon. Agents at work are ended; their tasks are done again at the next start.",
+    )
+    status = _add(
+        commands,
+        "status",
+        "ask:status",
+        "how the daemon is",
+        "Show what the daemon watches, what waits, what it may spend, and what is wrong.",
+    )
+    _json(status)
+    logs = _add(commands, "logs", "daemon:logs", "the daemon's log", "Show the end of the daemon's log.")
+    logs.add_argument("-f", "--follow", action="store_true", help="go on showing what comes")
+    logs.add_argument("-n", "--lines", type=int, default=50, metavar="N", help="how many lines (default: 50)")
+    service = _add(
+        commands, "service", None, "run at login", "Let systemd (Linux) or launchd (macOS) start the daemon at login and keep it running."
+    )
+    parts = service.add_subparsers(metavar="COMMAND", required=True)
+    _add(parts, "install", "setup:service_install", "install and start the service", "Install the service for you alone, and start it.")
+    _add(
+        parts,
+        "uninstall",
+        "setup:service_uninstall",
+        "stop and remove the service",
+        "Stop the service and remove exactly what was installed.",
+    )
+    _json(_add(parts, "status", "setup:service_status", "how the service is", "Say whether the service is installed, enabled and running."))
+    demo = _add(
+        commands,
+        "demo",
+        "demo:demo",
+        "see it work, in ten seconds",
+        "Run the whole loop in a temporary vault: change, run, diff, why, undo.",
+    )
+    demo.add_argument("--keep", action="store_true", help="keep the demo's vault, and say where it is")
+
+
+def _add_settings(commands: argparse._SubParsersAction[_Parser]) -> None:
+    init = _add(commands, "init", "setup:init", "make a vault", "Make a new vault from the template, and remember it as yours.")
+    init.add_argument("path", nargs="?", metavar="PATH", help="where (default: the setting `vault`, ~/Parachute)")
+    vault = _add(commands, "vault", "setup:vault", "which vault", "Show which folder of notes is used, or choose another.")
+    _json(vault)
+    chosen = vault.add_subparsers(metavar="COMMAND")
+    setter = _add(chosen, "set", "setup:vault_set", "use another vault", "Use another vault from the next start on.")
+    setter.add_argument("path", metavar="PATH", help="a folder that is there; `parachute init PATH` makes a new one")
+    config = _add(commands, "config", "setup:config", "the settings", "Show every setting, its value and what it means, or change one.")
+    _json(config)
+    changed = config.add_subparsers(metavar="COMMAND")
+    change = _add(
+        changed,
+        "set",
+        "setup:config_set",
+        "change a setting",
+        "Change one setting in config.yaml; the daemon takes it up at its next start.",
+    )
+    change.add_argument("key", metavar="KEY", help="as `parachute config` lists it, such as agent.backend")
+    change.add_argument("value", metavar="VALUE", help="what it shall be; '' brings the default back")
+    auth = _add(commands, "auth", None, "the login for the model", "Which login for Claude was found.")
+    parts = auth.add_subparsers(metavar="COMMAND", required=True)
+    _json(_add(parts, "status", "setup:auth_status", "what was found", "Say where a login was looked for and found. Never shows it."))
+
+
+def _add_keys(commands: argparse._SubParsersAction[_Parser]) -> None:
+    keys = _add(commands, "keys", None, "who may use the API", "The keys that open the API to other devices and programs.")
+    parts = keys.add_subparsers(metavar="COMMAND", required=True)
+    _json(
+        _add(
+            parts,
+            "list",
+            "keys:keys_list",
+            "the keys there are",
+            "List the keys: what each may do, when it was last used and when it ends.",
+        )
+    )
+    create = _add(
+        parts,
+        "create",
+        "keys:keys_create",
+        "make a key",
+        "Make a key and show it, this once. Unless --scope says otherwise it may read and write everything, and administer nothing.",
+    )
+    create.add_argument("name", metavar="NAME", help="what it is for, such as 'my phone'")
+    create.add_argument(
+        "--scope", action="append", metavar="MODULE:MAY", help="such as daily:read,write or '*:read' (may be given more than once)"
+    )
+    create.add_argument("--path", action="append", metavar="PATTERN", help="only files such as 'Projects/**' (may be given more than once)")
+    create.add_argument("--expires", metavar="WHEN", help="a span such as 90d (h, d, w, y) or a time; without it, never")
+    _json(create)
+    revoke = _add(parts, "revoke", "keys:keys_revoke", "end a key", "End a key, and what it has opened, at once.")
+    revoke.add_argument("key", metavar="KEY", help="its id, or its name when no other key has it")
+
+
+def _add_loop(commands: argparse._SubParsersAction[_Parser]) -> None:
+    _json(
+        _add(commands, "watches", "ask:watches", "who watches what", "List the notes that watch others, and what they have not seen yet.")
+    )
+    _json(
+        _add(
+            commands, "tasks", "ask:tasks", "what waits for an agent", "List the tasks that wait or are being worked on, and why they wait."
+        )
+    )
+    runs = _add(commands, "runs", "ask:runs", "what agents did", "List the latest runs, or show one with what it read, wrote and cost.")
+    runs.add_argument("run_name", nargs="?", metavar="RUN", help="show this run whole")
+    runs.add_argument("-n", "--limit", type=int, default=20, metavar="N", help="how many (default: 20)")
+    _json(runs)
+    bubble = _add(commands, "bubble", None, "what a change sets off", "See what a change of a file would set off, or set it off.")
+    parts = bubble.add_subparsers(metavar="COMMAND", required=True)
+    for name, says in (
+        ("plan", "print who would wake, in order, and the most it can cost"),
+        ("run", "let those who watch FILE look at it now"),
+    ):
+        part = _add(parts, name, f"ask:bubble_{name}", says, f"{says[0].upper()}{says[1:]}.")
+        part.add_argument("file", metavar="FILE", help="a note, by its path in the vault or on the disk")
+        _json(part)
+    _add(commands, "pause", "ask:pause", "begin no more runs", "Begin no more runs until `resume`. Changes are still noticed, and wait.")
+    _add(commands, "resume", "ask:resume", "begin runs again", "Begin runs again.")
+
+
+def _add_explaining(commands: argparse._SubParsersAction[_Parser]) -> None:
+    why = _add(commands, "why", "ask:why", "who wrote a line, and why", "Say who wrote each line of a file and what led to it.")
+    why.add_argument("file", metavar="FILE[:LINE]", help="a note, by its path in the vault or on the disk")
+    _json(why)
+    undo = _add(
+        commands,
+        "undo",
+        "ask:undo",
+        "take a run back",
+        "Take back a run and every run that followed from it. What people wrote since is kept.",
+    )
+    undo.add_argument("run_name", metavar="RUN", help="as `parachute runs` lists it")
+    _json(undo)
+    doctor = _add(commands, "doctor", "ask:doctor", "what is wrong, and what to do", "Check the daemon, the vault and every note.")
+    doctor.add_argument("--accept-missing", action="store_true", help="files that are gone were meant to go: take them as deleted")
+    _json(doctor)
+
+
+def _add_audit(commands: argparse._SubParsersAction[_Parser]) -> None:
+    audit = _add(
+        commands,
+        "audit",
+        "audit:audit",
+        "what was done, by whom",
+        "Show every call of the API, call of a tool, run of an agent and write, the latest last.",
+    )
+    audit.add_argument("-f", "--follow", action="store_true", help="go on showing what comes")
+    audit.add_argument("-n", "--limit", type=int, default=50, metavar="N", help="how many (default: 50)")
+    _audit_filters(audit, since=None)
+    parts = audit.add_subparsers(metavar="COMMAND")
+    verify = "Find every line that was changed, removed, added or moved. Exits with 1 when there is one."
+    _json(_add(parts, "verify", "audit:audit_verify", "whether the audit is as it was written", verify))
+    graph = _add(parts, "graph", "audit:audit_graph", "who called whom", "Draw who called whom in the last day, how often and how slowly.")
+    _audit_filters(graph, since="24h")
+
+
+def _audit_filters(parser: _Parser, *, since: str | None) -> None:
+    parser.add_argument("--since", default=since, metavar="WHEN", help="such as 24h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z")
+    parser.add_argument("--until", metavar="WHEN", help="the same")
+    parser.add_argument("--type", choices=AUDIT_TYPES, metavar="TYPE", help=", ".join(AUDIT_TYPES))
+    parser.add_argument("--source", metavar="WHO", help="a kind of source, such as agent or api_key, or the name of one")
+    parser.add_argument("--module", metavar="MODULE", help="which was called, such as vault")
+    parser.add_argument("--path", metavar="PATH", help="a file of the vault, or a folder and all below it")
+    parser.add_argument("--failed", action="store_true", help="only what failed")
+    _json(parser)
+
+
+def _add_contexts(commands: argparse._SubParsersAction[_Parser]) -> None:
+    contexts = _add(commands, "contexts", None, "what agents are told", "The context files that agents are told of.")
+    parts = contexts.add_subparsers(metavar="COMMAND", required=True)
+    migrate = _add(
+        parts,
+        "migrate",
+        "contexts:migrate",
+        "move old context files into folders",
+        "Show what would become of an older program's context files (Chat/contexts/*.md), or move them into the folders they are about.",
+    )
+    migrate.add_argument("--apply", action="store_true", help="do it; `parachute undo` takes it back")
+    _json(migrate)
+
+
+def _add(commands: argparse._SubParsersAction[_Parser], name: str, run: str | None, short: str, long: str) -> _Parser:
+    parser = commands.add_parser(name, help=short, description=long)
+    if run is not None:
+        parser.set_defaults(run=run)
+    return parser
+
+
+def _json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _load(run: str) -> Command:
+    module, _, name = run.partition(":")
+    command: Command = getattr(importlib.import_module(f"parachuted.cli.{module}"), name)
+    return command

@@ -1,0 +1,213 @@
+"""Service: installs the daemon under systemd or launchd in the person's own session, takes it away again, and says how it is."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+
+from parachuted.bundled import bundled_folder
+from parachuted.cli.supervisor import Command, Supervisor, Wanted, find_supervisor
+from parachuted.errors import StorageFailedError
+
+OK = 0
+FAILED = 1
+NOT_RUNNING = 3
+
+_SECONDS = 60
+_LOOK_S = 0.2
+_NOTE = re.compile(rb"written by `parachute service install`; sha256 ([0-9a-f]{64})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What to print, and the exit code."""
+
+    text: str
+    code: int = OK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """How the service is; `enabled` and `running` are None where the supervisor does not answer."""
+
+    file: Path
+    installed: bool
+    edited: bool
+    enabled: bool | None
+    running: bool | None
+
+
+def this_supervisor() -> Supervisor:
+    """The one of this machine and this person; raises DaemonError where there is none."""
+    return find_supervisor(sys.platform, Path.home(), os.getuid())
+
+
+def install(wanted: Wanted, supervisor: Supervisor, *, settle_s: float = 2.0) -> Outcome:
+    """Write the service's file, then enable and start it if the supervisor answers; an installed one is replaced and restarted.
+
+    It counts as started when it has run for `settle_s` seconds.
+    """
+    wanted = replace(wanted, vault=wanted.vault.resolve(), home=wanted.home.resolve())
+    if not wanted.vault.is_dir():
+        return _failed(f"There is no vault at {wanted.vault}. Make one first: parachute init {shlex.quote(str(wanted.vault))}")
+    replaced = _exists(supervisor.file)
+    if replaced and not _is_ours(supervisor):
+        return _not_ours(supervisor)
+    _write(supervisor, wanted)
+    wrote = f"Wrote {supervisor.file}."
+    if not _succeeds(supervisor.answers):
+        return Outcome(text=_lines(wrote, _unheard(supervisor), *map(shlex.join, supervisor.load)))
+    if replaced:
+        _run(supervisor.unload)
+    failure = _run(supervisor.load)
+    if failure:
+        return _failed(_lines(wrote, f"{supervisor.name} did not start it:", failure))
+    if not _stays_up(supervisor, settle_s):
+        return _failed(_lines(wrote, "It was started, but ended at once; the log says why.", *supervisor.hints))
+    return Outcome(text=_lines(wrote, "It runs now, and starts again at every login.", *supervisor.hints))
+
+
+def uninstall(supervisor: Supervisor) -> Outcome:
+    """Stop the service and remove what `install` wrote; the vault and the home stay."""
+    if not _exists(supervisor.file):
+        return Outcome(text=f"Nothing is installed: there is no {supervisor.file}.")
+    if not _is_ours(supervisor):
+        return _not_ours(supervisor)
+    answers = _succeeds(supervisor.answers)
+    failure = _run(supervisor.unload) if answers else None
+    if failure:
+        return _failed(_lines(f"{supervisor.name} did not stop it, so nothing was removed:", failure))
+    _remove(supervisor)
+    removed = f"Removed {supervisor.file}; the vault and parachuted's home are as they were."
+    if not answers:
+        return Outcome(text=_lines(removed, f"{supervisor.name} does not answer here: a daemon that it started goes on until you log out."))
+    _run(supervisor.forget)
+    return Outcome(text=removed)
+
+
+def find_state(supervisor: Supervisor) -> State:
+    """How the service is now."""
+    installed = _exists(supervisor.file)
+    answers = _succeeds(supervisor.answers)
+    return State(
+        file=supervisor.file,
+        installed=installed,
+        edited=installed and not _is_ours(supervisor),
+        enabled=_succeeds(supervisor.enabled) if answers else None,
+        running=_succeeds(supervisor.running) if answers else None,
+    )
+
+
+def status(supervisor: Supervisor) -> Outcome:
+    """The state in three lines; the code is 3 unless the service is known to run."""
+    state = find_state(supervisor)
+    edited = ", and edited since or written by somebody else" if state.edited else ""
+    text = _lines(
+        f"installed: {_answer(state.installed)} ({state.file}{edited})",
+        f"enabled:   {_answer(state.enabled)}",
+        f"running:   {_answer(state.running)}",
+        *([] if state.running is not None else [f"{supervisor.name} does not answer here."]),
+    )
+    return Outcome(text=text, code=OK if state.running else NOT_RUNNING)
+
+
+def _answer(known: bool | None) -> str:  # noqa: FBT001  it is the whole of what is said
+    return {True: "yes", False: "no", None: "unknown"}[known]
+
+
+def _lines(*lines: str) -> str:
+    return "\n".join(lines)
+
+
+def _failed(text: str) -> Outcome:
+    return Outcome(text=text, code=FAILED)
+
+
+def _not_ours(supervisor: Supervisor) -> Outcome:
+    return _failed(f"{supervisor.file} was edited or written by somebody else, so it stays as it is. Move it away and try again.")
+
+
+def _unheard(supervisor: Supervisor) -> str:
+    return f"{supervisor.name} does not answer here, so nothing was started. In a session where it does, run:"
+
+
+def _exists(file: Path) -> bool:
+    return file.is_symlink() or file.exists()
+
+
+def _is_ours(supervisor: Supervisor) -> bool:
+    if supervisor.file.is_symlink() or not supervisor.file.is_file():
+        return False
+    begin, end = supervisor.note
+    body, _, note = supervisor.file.read_bytes().rpartition(begin)
+    found = _NOTE.fullmatch(note.removesuffix(end))
+    return found is not None and found[1].decode() == sha256(body).hexdigest()
+
+
+def _signed(supervisor: Supervisor, body: bytes) -> bytes:
+    """With a last line by which `uninstall` knows its own file from one that a person wrote or changed."""
+    begin, end = supervisor.note
+    return body + begin + b"written by `parachute service install`; sha256 " + sha256(body).hexdigest().encode() + end
+
+
+def _write(supervisor: Supervisor, wanted: Wanted) -> None:
+    template = bundled_folder(supervisor.name) / supervisor.file.name
+    content = _signed(supervisor, supervisor.render(template.read_bytes(), wanted))
+    temporary = supervisor.file.with_suffix(".new")
+    try:
+        wanted.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (wanted.home / "logs").mkdir(exist_ok=True, mode=0o700)
+        supervisor.file.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(content)
+        temporary.chmod(0o644)
+        temporary.replace(supervisor.file)
+    except OSError as error:
+        raise StorageFailedError(f"{supervisor.file} could not be written: {error}", errno=error.errno) from error
+
+
+def _remove(supervisor: Supervisor) -> None:
+    supervisor.file.unlink()
+    link = supervisor.left_over
+    if link is not None and link.is_symlink() and link.readlink() == supervisor.file:
+        link.unlink()
+
+
+def _run(commands: Iterable[Command]) -> str | None:
+    """Run them in order; what the first that failed had to say, or None."""
+    for command in commands:
+        code, said = _called(command)
+        if code != 0:
+            return f"{shlex.join(command)} ended with {code}: {said.strip() or 'it said nothing'}"
+    return None
+
+
+def _stays_up(supervisor: Supervisor, seconds: float) -> bool:
+    """Whether it still runs after so many seconds; a start is no more than a fork to a supervisor."""
+    until = time.monotonic() + seconds
+    while _succeeds(supervisor.running):
+        if time.monotonic() >= until:
+            return True
+        time.sleep(_LOOK_S)
+    return False
+
+
+def _succeeds(command: Command) -> bool:
+    return _called(command)[0] == 0
+
+
+def _called(command: Command) -> tuple[int, str]:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False)  # noqa: S603
+    except FileNotFoundError:
+        return 127, "there is no such program"
+    except subprocess.TimeoutExpired:
+        return 124, f"it did not end within {_SECONDS} s"
+    return done.returncode, done.stdout + done.stderr

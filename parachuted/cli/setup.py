@@ -1,0 +1,141 @@
+"""Setup: the commands that need no daemon: the vault, the settings, the login, the service."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from parachuted.agents import choose_backend, describe_credentials, find_credential
+from parachuted.bundled import bundled_folder
+from parachuted.cli.client import home_of
+from parachuted.cli.service import Outcome, find_state, install, status, this_supervisor, uninstall
+from parachuted.cli.show import say, say_json, say_table
+from parachuted.cli.supervisor import Wanted
+from parachuted.config import Settings, describe_settings, home_folder, load_settings, set_setting
+from parachuted.errors import ParachuteError
+from parachuted.presence import running_daemon
+
+
+def load(flags: Mapping[str, object]) -> Settings:
+    """The settings of this home, this environment and these flags (None: not given). Raises ConfigError."""
+    return load_settings(home_folder(os.environ), os.environ, {key: value for key, value in flags.items() if value is not None})
+
+
+def init(options: Namespace) -> int:
+    """`parachute init [PATH]`."""
+    if options.path is None:
+        say(make_vault(load({}).vault))
+        return 0
+    vault = Path(options.path).expanduser().resolve()
+    say(make_vault(vault))
+    set_setting(home_folder(os.environ), "vault", os.fspath(vault))
+    say("It is your vault from now on. `parachute start` watches it.")
+    return 0
+
+
+def make_vault(vault: Path) -> str:
+    """Make a vault from the template; what is there already is left as it is. Raises ParachuteError when it cannot be made."""
+    if vault.is_dir() and any(vault.iterdir()):
+        return f"{vault} is there already, and is left as it is."
+    try:
+        shutil.copytree(bundled_folder("vault-template"), vault, dirs_exist_ok=True)
+    except OSError as error:
+        raise ParachuteError(f"the vault {vault} cannot be made: {error.strerror or error}") from error
+    return f"Made {vault}, with a few notes to begin with."
+
+
+def vault(options: Namespace) -> int:
+    """`parachute vault`."""
+    settings = load({})
+    if options.json:
+        say_json({"vault": os.fspath(settings.vault), "exists": settings.vault.is_dir()})
+    else:
+        say(f"{settings.vault}{'' if settings.vault.is_dir() else ' (not there yet; `parachute init` makes it)'}")
+        record = running_daemon(home_of(os.environ))
+        if record is not None and record["vault"] != os.fspath(settings.vault):
+            say(f"The daemon that is running was started on {record['vault']}.")
+    return 0
+
+
+def vault_set(options: Namespace) -> int:
+    """`parachute vault set PATH`."""
+    chosen = Path(options.path).expanduser().resolve()
+    if not chosen.is_dir():
+        raise ParachuteError(f"there is no folder {chosen}; `parachute init {chosen}` makes a vault there")
+    set_setting(home_folder(os.environ), "vault", os.fspath(chosen))
+    say(f"The vault is {chosen} from the next start on.")
+    return 0
+
+
+def config(options: Namespace) -> int:
+    """`parachute config`."""
+    settings = load({})
+    rows = [(key, _value(settings, key), str(default), means) for key, _type, default, means in describe_settings()]
+    if options.json:
+        say_json([{"key": key, "value": value, "default": default, "means": means} for key, value, default, means in rows])
+        return 0
+    say_table(rows, ("SETTING", "VALUE", "DEFAULT", "MEANS"), nothing="")
+    for note in settings.notes:
+        say(f"note  {note}")
+    return 0
+
+
+def config_set(options: Namespace) -> int:
+    """`parachute config set KEY VALUE`."""
+    settings = set_setting(home_folder(os.environ), options.key, options.value)
+    say(f"{options.key} is {_value(settings, options.key)} from the next start of the daemon on.")
+    return 0
+
+
+def auth_status(options: Namespace) -> int:
+    """`parachute auth status`."""
+    settings = load({})
+    findings = describe_credentials(os.environ, settings.vault, Path.home())
+    credential = find_credential(os.environ, settings.vault, Path.home())
+    _name, reason = choose_backend(settings.agent.backend, credential, settings.agent.base_url)
+    if options.json:
+        listed = [{key: value for key, value in asdict(finding).items() if key != "credential"} for finding in findings]
+        say_json({"agent": reason, "looked": listed})
+        return 0
+    for finding in findings:
+        say(f"{'found  ' if finding.found else 'nothing'}  {finding.place}: {finding.why}")
+    say(f"Agent: {reason}.")
+    return 0
+
+
+def service_install(_options: Namespace) -> int:
+    """`parachute service install`."""
+    settings = load({})
+    if not settings.vault.is_dir():
+        say(make_vault(settings.vault))
+    return _say(install(Wanted(vault=settings.vault, home=home_folder(os.environ)), this_supervisor()))
+
+
+def service_uninstall(_options: Namespace) -> int:
+    """`parachute service uninstall`."""
+    return _say(uninstall(this_supervisor()))
+
+
+def service_status(options: Namespace) -> int:
+    """`parachute service status`."""
+    if options.json:
+        state = find_state(this_supervisor())
+        say_json({**asdict(state), "file": os.fspath(state.file)})
+        return status(this_supervisor()).code
+    return _say(status(this_supervisor()))
+
+
+def _say(outcome: Outcome) -> int:
+    say(outcome.text.rstrip("\n"))
+    return outcome.code
+
+
+def _value(settings: Settings, key: str) -> str:
+    value: object = settings
+    for name in key.split("."):
+        value = getattr(value, name)
+    return "" if value is None else str(value)

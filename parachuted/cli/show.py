@@ -1,0 +1,60 @@
+"""Show: answers as text for a person, or as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+
+TYPE_CHECKING = False  # as in client.py
+if TYPE_CHECKING:
+    from typing import Any
+
+_UNSEEN = (*range(9), *range(11, 32), *range(127, 160), 0x61C, *range(0x200E, 0x2010), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+_ESCAPES = {code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" for code in _UNSEEN}  # noqa: PLR2004
+
+
+def escape(text: str) -> str:
+    """`text` as a terminal may have it: what would move its cursor, turn its writing round or be no character is shown and not sent."""
+    return text.translate(_ESCAPES).encode("utf-8", "backslashreplace").decode()
+
+
+def say(text: str = "") -> None:
+    """Print a line or several; control characters, which a note may hold, are shown and not sent to the terminal."""
+    sys.stdout.write(escape(text) + "\n")
+
+
+def say_json(value: Any) -> None:  # noqa: ANN401  JSON of any shape
+    """Print JSON."""
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+
+
+def say_table(rows: Iterable[Sequence[str]], heads: Sequence[str], *, nothing: str) -> None:
+    """Print columns under their heads, or the sentence when there are no rows."""
+    lines = [list(row) for row in rows]
+    if not lines:
+        say(nothing)
+        return
+    widths = [max(len(line[column]) for line in [list(heads), *lines]) for column in range(len(heads))]
+    for line in [list(heads), *lines]:
+        say("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def say_diff(diff: str) -> None:
+    """Print a unified diff, in colour on a terminal."""
+    colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    codes = {"+": "32", "-": "31", "@": "36"}
+    for line in diff.removesuffix("\n").split("\n"):
+        code = codes.get(line[:1]) if colour else None
+        sys.stdout.write(f"  {escape(line)}\n" if code is None else f"  \x1b[{code}m{escape(line)}\x1b[0m\n")
+
+
+def count(number: int, thing: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def when(moment: str | None) -> str:
+    """An ISO time, to the second, as it is read by people."""
+    return (moment or "")[:19].replace("T", " ")

@@ -1,0 +1,31 @@
+"""Config: the settings, read once at the top; the parts of a daemon receive plain values."""
+
+from parachuted.config.load import home_folder, load_settings, set_setting
+from parachuted.config.settings import (
+    AgentSettings,
+    ApiSettings,
+    BubbleSettings,
+    BudgetSettings,
+    Described,
+    ScanSettings,
+    Settings,
+    describe_settings,
+    is_loopback,
+    listed,
+)
+
+__all__ = [
+    "AgentSettings",
+    "ApiSettings",
+    "BubbleSettings",
+    "BudgetSettings",
+    "Described",
+    "ScanSettings",
+    "Settings",
+    "describe_settings",
+    "home_folder",
+    "is_loopback",
+    "listed",
+    "load_settings",
+    "set_setting",
+]

@@ -1,0 +1,196 @@
+"""Load: settings from the file, the environment and the command line, the later ones over the earlier, with every mistake told at once."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from parachuted.config.file import NAME, Entry, read_entries, read_file, set_entry, write_file
+from parachuted.config.settings import Settings, describe_settings, is_loopback
+from parachuted.errors import ConfigError
+
+_PREFIX = "PARACHUTE_"
+_NOT_SETTINGS = frozenset({"PARACHUTE_HOME", "PARACHUTE_EVENT", "PARACHUTE_AGENT_RUN"})
+_OLDER = {"vault_path": "vault", "default_model": "agent.model", "debug": "log_level", "cors_origins": None}
+_TRUE, _FALSE = frozenset({"true", "yes", "on", "1"}), frozenset({"false", "no", "off", "0"})
+_KEYS = [described.key for described in describe_settings()]
+_VARIABLES = {f"{_PREFIX}{key.upper().replace('.', '_')}": key for key in _KEYS}
+_SECTIONS = {key.rpartition(".")[0] for key in _KEYS}
+_ADAPTER = TypeAdapter(Settings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    texts: dict[str, str] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
+    mistakes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def take(self, key: str, text: str, place: str, env: Mapping[str, str]) -> None:
+        self.texts[key] = _absolute(text, env) if key == "vault" else text
+        self.places[key] = place
+
+
+def home_folder(env: Mapping[str, str]) -> Path:
+    """The machine-local home: $PARACHUTE_HOME, else ~/.parachute."""
+    return Path(_absolute(env.get("PARACHUTE_HOME") or "~/.parachute", env))
+
+
+def load_settings(home: Path, env: Mapping[str, str], flags: Mapping[str, object]) -> Settings:
+    """The settings of `home`'s config.yaml, under those of PARACHUTE_* variables, under those of `flags` (by dotted key).
+
+    An empty variable and a flag that is None are not given. Raises ConfigError with all mistakes.
+    """
+    return _settings(home, [_from_defaults(env), _from_file(home, env), _from_variables(env), _from_flags(flags, env)])
+
+
+def set_setting(home: Path, dotted_key: str, text_value: str) -> Settings:
+    """Set one key in `home`'s config.yaml, leaving the other lines as they are, and return what the file then says.
+
+    An empty value brings the default back. Raises ConfigError, having written nothing, if the file would be wrong, and
+    StorageFailedError if the disk refuses.
+    """
+    if dotted_key not in _KEYS:
+        raise ConfigError([_unknown(dotted_key, _KEYS)])
+    text = set_entry(read_file(home), dotted_key, text_value)
+    settings = _settings(home, [_from_defaults({}), _from_entries(read_entries(text), {})])
+    write_file(home, text)
+    return settings
+
+
+def _settings(home: Path, layers: Sequence[_Layer]) -> Settings:
+    mistakes = [mistake for layer in layers for mistake in (*layer.mistakes, *_invalid(layer))]
+    if mistakes:
+        raise ConfigError(mistakes)
+    texts = {key: text for layer in layers for key, text in layer.texts.items()}
+    settings = _ADAPTER.validate_strings(_nested(texts))
+    places = {key: place for layer in layers for key, place in layer.places.items()}
+    if mistakes := [f"{places.get(key) or places[other]}: {key} {why}" for key, other, why in _contradictions(settings, home)]:
+        raise ConfigError(mistakes)
+    return replace(settings, notes=tuple(note for layer in layers for note in layer.notes))
+
+
+def _contradictions(settings: Settings, home: Path) -> Iterator[tuple[str, str, str]]:
+    if settings.bubble.max_wait_s < settings.bubble.quiet_s:
+        yield "bubble.max_wait_s", "bubble.quiet_s", f"should be at least bubble.quiet_s, which is {settings.bubble.quiet_s:g}"
+    if settings.auth_mode == "disabled" and not is_loopback(settings.host):
+        yield (
+            "auth_mode",
+            "host",
+            f"may not be disabled while host is {settings.host}, where others could connect; remote asks them for keys",
+        )
+    if home.resolve().is_relative_to(settings.vault.resolve()):
+        yield "vault", "vault", f"may not hold the folder of settings and keys, {home}: agents and sync reach what is in a vault"
+
+
+def _invalid(layer: _Layer) -> Iterator[str]:
+    try:
+        _ADAPTER.validate_strings(_nested(layer.texts))
+    except ValidationError as error:
+        for mistake in error.errors(include_url=False, include_context=False):
+            key = ".".join(map(str, mistake["loc"]))
+            why = mistake["msg"].removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ").partition(", unable")[0]
+            yield f"{layer.places[key]}: {key} {why}, not {layer.texts[key][:80]!r}"
+
+
+def _nested(texts: Mapping[str, str]) -> dict[str, object]:
+    tree: dict[str, object] = {}
+    for key, text in texts.items():
+        section, _, name = key.rpartition(".")
+        holder = tree.setdefault(section, {}) if section else tree
+        holder[name] = text  # type: ignore[index]  # one level of sections
+    return tree
+
+
+def _from_defaults(env: Mapping[str, str]) -> _Layer:
+    layer = _Layer()
+    layer.take("vault", str(Settings().vault), "by default", env)
+    return layer
+
+
+def _from_file(home: Path, env: Mapping[str, str]) -> _Layer:
+    try:
+        return _from_entries(read_entries(read_file(home)), env)
+    except ConfigError as error:
+        return _Layer(mistakes=error.problems)
+
+
+def _from_entries(entries: Sequence[Entry], env: Mapping[str, str]) -> _Layer:
+    layer = _Layer()
+    lines: dict[str, int] = {}
+    present = {entry.key for entry in entries}
+    for entry in entries:
+        place = f"{NAME} line {entry.line}"
+        if entry.key in lines:
+            layer.mistakes.append(f"{place}: {entry.key} is there a second time; line {lines[entry.key]} has it too")
+        elif entry.key in _KEYS:
+            _take_entry(layer, entry, place, env)
+        elif entry.key in _OLDER:
+            _take_older(layer, entry, place, present, env)
+        elif entry.is_list or entry.text is not None or entry.key not in _SECTIONS:
+            layer.mistakes.append(f"{place}: {_unknown(entry.key, _KEYS)}")
+        lines.setdefault(entry.key, entry.line)
+    return layer
+
+
+def _take_entry(layer: _Layer, entry: Entry, place: str, env: Mapping[str, str]) -> None:
+    if entry.is_list:
+        layer.mistakes.append(f"{place}: {entry.key} should be one value, not a list")
+    elif entry.text is not None and entry.key == "vault" and not entry.text.startswith(("/", "~/")):
+        layer.mistakes.append(f"{place}: vault should begin with / or ~/, not {entry.text!r}")
+    elif entry.text is not None:
+        layer.take(entry.key, entry.text, place, env)
+
+
+def _take_older(layer: _Layer, entry: Entry, place: str, present: Collection[str], env: Mapping[str, str]) -> None:
+    newer = _OLDER[entry.key]
+    if newer is None or newer in present:
+        layer.notes.append(f"{place}: {entry.key} means nothing{f' beside {newer}' if newer else ' any more'}, and is ignored")
+    elif entry.key != "debug":
+        layer.notes.append(f"{place}: {entry.key} is called {newer} now")
+        _take_entry(layer, replace(entry, key=newer), place, env)
+    elif str(entry.text).lower() in _TRUE:
+        layer.notes.append(f"{place}: debug is called log_level: debug now")
+        layer.take(newer, "debug", place, env)
+    elif str(entry.text).lower() not in _FALSE:
+        layer.mistakes.append(f"{place}: debug should be true or false, not {entry.text!r}")
+
+
+def _from_variables(env: Mapping[str, str]) -> _Layer:
+    layer = _Layer()
+    for name in sorted(name for name in env if name.startswith(_PREFIX) and name not in _NOT_SETTINGS):
+        if name not in _VARIABLES:
+            layer.mistakes.append(_unknown(name, list(_VARIABLES)))
+        elif env[name]:
+            layer.take(_VARIABLES[name], env[name], name, env)
+    return layer
+
+
+def _from_flags(flags: Mapping[str, object], env: Mapping[str, str]) -> _Layer:
+    layer = _Layer()
+    for key, value in flags.items():
+        place = f"--{key.replace('.', '-').replace('_', '-')}"
+        if key not in _KEYS:
+            layer.mistakes.append(f"{place}: {_unknown(key, _KEYS)}")
+        elif value is not None:
+            layer.take(key, str(value), place, env)
+    return layer
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    if held := [key for key in known if key.startswith(f"{name}.")]:
+        return f"{name} has settings of its own, such as {held[0]}, and no value"
+    spellings = {spelling: key for key in known for spelling in (key.rpartition(".")[2].lower(), key.lower())}
+    near = difflib.get_close_matches(name.lower(), spellings, n=1)
+    return f"{name} is no setting{f'; did you mean {spellings[near[0]]}?' if near else ''}"
+
+
+def _absolute(text: str, env: Mapping[str, str]) -> str:
+    if text == "~" or text.startswith("~/"):
+        text = f"{env.get('HOME') or Path.home()}{text[1:]}"
+    return os.path.abspath(text)  # noqa: PTH100  # takes `..` out as well, and asks no disk

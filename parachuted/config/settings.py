@@ -1,0 +1,170 @@
+"""Settings: what may be set, what it is if nobody sets it, and what it means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+
+def _address(host: str) -> str:
+    if host != "localhost":
+        try:
+            ip_address(host)
+        except ValueError:
+            raise ValueError("should be localhost, 127.0.0.1, ::1, or the address of this machine in a network") from None
+    return host
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach what listens there."""
+    return host == "localhost" or ip_address(host).is_loopback
+
+
+def _web_address(url: str) -> str:
+    if not url.startswith(("http://", "https://")):
+        raise ValueError("should begin with http:// or https://")
+    return url
+
+
+def _host_names(text: str) -> str:
+    if not all(_HOST_NAME.fullmatch(name) for name in listed(text)):
+        raise ValueError("should be names such as notes.example, with commas between them and no port")
+    return text
+
+
+def _origins(text: str) -> str:
+    if not all(_ORIGIN.fullmatch(origin) for origin in listed(text)):
+        raise ValueError("should be origins such as https://notes.example, with commas between them and nothing after the name or port")
+    return text
+
+
+def listed(text: str) -> list[str]:
+    """What stands between the commas of a setting."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?|[0-9A-Fa-f:]{2,39}")
+_ORIGIN = re.compile(r"https?://([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]{2,39}\])(:[0-9]{1,5})?")
+_Text = Annotated[str, Field(min_length=1, max_length=1_000)]
+_Count = Annotated[int, Field(ge=1, le=1_000_000)]
+_Days = Annotated[int, Field(ge=0, le=36_500)]
+_Few = Annotated[int, Field(ge=1, le=1_000)]
+_Dollars = Annotated[float, Field(gt=0, le=1_000, allow_inf_nan=False)]
+_Seconds = Annotated[float, Field(gt=0, le=7 * 24 * 3600, allow_inf_nan=False)]
+_Host = Annotated[str, AfterValidator(_address)]
+_Port = Annotated[int, Field(ge=0, le=65_535)]
+_Level = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(str.lower)]
+_Mode = Literal["remote", "always", "disabled"]
+_HostNames = Annotated[str, Field(max_length=10_000), AfterValidator(_host_names)]
+_Origins = Annotated[str, Field(max_length=10_000), AfterValidator(_origins)]
+_Url = Annotated[str, AfterValidator(_web_address)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiSettings:
+    """Under which names the API may be asked, and by which web pages. With commas between them."""
+
+    hosts: Annotated[_HostNames, "The names besides this machine's own addresses that the API answers to, with commas between them."] = ""
+    cors_origins: Annotated[_Origins, "The web pages that may use the API, such as https://notes.example, with commas between them."] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSettings:
+    """Who does the work, and what one run of it may take."""
+
+    backend: Annotated[Literal["auto", "claude", "offline"], "Who does the work: claude, no model (offline), or what is there (auto)."] = (
+        "auto"
+    )
+    model: Annotated[_Text, "The model that runs ask for."] = "claude-haiku-4-5-20251001"
+    base_url: Annotated[_Url | None, "A server that speaks the Messages API, such as a local model's, in place of Anthropic's."] = None
+    timeout_s: Annotated[_Seconds, "The seconds after which a run is stopped."] = 120.0
+    max_turns: Annotated[_Few, "How often the model may answer in one run."] = 12
+    max_cost_usd: Annotated[_Dollars, "The dollars that one run may cost."] = 0.25
+    concurrency: Annotated[_Few, "How many runs may go on at once."] = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetSettings:
+    """How many runs there may be; over it, tasks wait."""
+
+    runs_per_hour: Annotated[_Count, "The runs that any hour may have."] = 60
+    runs_per_cause: Annotated[_Count, "The runs that one person's change may lead to."] = 100
+    runs_per_day: Annotated[_Count, "The runs that any day may have."] = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BubbleSettings:
+    """When a change becomes a task."""
+
+    quiet_s: Annotated[_Seconds, "The seconds without another change after which a task begins."] = 2.0
+    max_wait_s: Annotated[_Seconds, "The seconds after which a task begins even if changes go on."] = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanSettings:
+    """When the vault is looked through."""
+
+    full_every_s: Annotated[_Seconds, "The seconds between two looks through the whole vault, which find what no event told."] = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditSettings:
+    """What is kept of what was done."""
+
+    keep_days: Annotated[_Days, "The days that the audit is kept; 0 for ever."] = 90
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All settings, and `notes` on what was met on the way: older names, and keys that mean nothing any more."""
+
+    vault: Annotated[Path, "The folder of notes."] = Path("~/Parachute")
+    host: Annotated[_Host, "The address that the API listens on; beyond this machine, only keys open it."] = "127.0.0.1"
+    port: Annotated[_Port, "The port that the API listens on; 0 takes any that is free."] = 3333
+    auth_mode: Annotated[_Mode, "Who needs a key: all but this machine (remote), everyone (always), or nobody (disabled)."] = "remote"
+    log_level: Annotated[_Level, "The least that is logged."] = "info"
+    api: ApiSettings = ApiSettings()
+    agent: AgentSettings = AgentSettings()
+    budget: BudgetSettings = BudgetSettings()
+    bubble: BubbleSettings = BubbleSettings()
+    scan: ScanSettings = ScanSettings()
+    audit: AuditSettings = AuditSettings()
+    notes: tuple[str, ...] = ()
+
+
+class Described(NamedTuple):
+    """One setting for a person: its dotted key, its kind of value, its default as text, and a sentence."""
+
+    key: str
+    kind: str
+    default: str
+    means: str
+
+
+def describe_settings() -> list[Described]:
+    """Every setting, in the order in which a person reads them."""
+    return list(_described(Settings, ""))
+
+
+def _described(section: type, prefix: str) -> Iterator[Described]:
+    hints = get_type_hints(section, include_extras=True)
+    for setting in fields(section):
+        hint = hints[setting.name]
+        if isinstance(hint, type) and is_dataclass(hint):
+            yield from _described(hint, f"{setting.name}.")
+        elif get_origin(hint) is Annotated:
+            kind, *_, means = get_args(hint)
+            default = "" if setting.default is None else str(setting.default).removesuffix(".0")
+            yield Described(f"{prefix}{setting.name}", _kind(kind), default, means)
+
+
+def _kind(kind: object) -> str:
+    if get_origin(kind) is Literal:
+        return " | ".join(get_args(kind))
+    return {Path: "path", int: "whole number", float: "number"}.get(kind, "text")  # type: ignore[call-overload, no-any-return]

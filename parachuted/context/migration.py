@@ -1,0 +1,211 @@
+"""Migration: what becomes of an older program's context files (`Chat/contexts/*.md`) in a vault where contexts are folders.
+
+Pure on purpose: the same plan is shown first and carried out afterwards. Nothing of an old text is lost: what its folder's context file
+does not say yet is added there, and the old file is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from parachuted.context.legacy import LEGACY_FOLDER
+from parachuted.errors import EditRefusedError, ParachuteError
+from parachuted.vault import CONTEXT_NAMES, AppendToSection, Index, Note, Section, VaultPath, apply_edit, parse_note, printable
+
+KEPT_FOLDER = VaultPath(f"{LEGACY_FOLDER}/migrated")
+LARGEST_OLD_FILE = 1 << 20
+_SUFFIX = ".md"
+_CONTEXT = "-context"
+_GENERAL = "general"
+_NEW_FOLDERS = "Projects"
+_BELOW_SECTION = 3
+_DEEPEST = 6
+
+Action = Literal["create", "append", "keep", "refuse"]
+Read = Callable[[VaultPath], bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """The new text of a context file, and the sections that are new in it."""
+
+    data: bytes
+    sections: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """What becomes of one old file: its text goes into `target`, itself to `kept_as`. `keep`: nothing is missing there already."""
+
+    file: VaultPath
+    target: VaultPath
+    action: Action
+    sections: tuple[str, ...]
+    kept_as: VaultPath
+    reason: str
+
+
+def plan_moves(index: Index, read: Read) -> Iterator[Move]:
+    """What is to be done with each old file, in order. `read` raises what the store's raises."""
+    texts: dict[VaultPath, bytes | None] = {}
+    for file in old_files(index):
+        target = target_of(file, index)
+        action, sections, reason = _outcome(file, target, index, read, texts)
+        yield Move(file=file, target=target, action=action, sections=sections, kept_as=_free(file, index), reason=reason)
+
+
+def old_files(index: Index) -> list[VaultPath]:
+    """The old context files."""
+    return [LEGACY_FOLDER / name for name in sorted(index.files(LEGACY_FOLDER)) if name.endswith(_SUFFIX) and not name.startswith(".")]
+
+
+def target_of(file: VaultPath, index: Index) -> VaultPath:
+    """The context file of the folder that an old file is about: the vault's own, that of the folder with its name, or a new one."""
+    name = file.name.removesuffix(_SUFFIX)
+    name = name[: -len(_CONTEXT)] if name.casefold().endswith(_CONTEXT) and len(name) > len(_CONTEXT) else name
+    folder = VaultPath("") if name.casefold() == _GENERAL else _folder_named(name, index)
+    return index.context_file(folder) or folder / CONTEXT_NAMES[0]
+
+
+def added_to(present: bytes | None, old: bytes, file: VaultPath) -> Addition:
+    """The old text in the present one: sections that it has not got as such, all else that it does not say under one of the file's name.
+
+    Raises EditRefusedError where that would change how the rest is read.
+    """
+    if present is None or not present.strip():
+        return Addition(data=old, sections=())
+    note = parse_note(old)
+    if not note.is_read or not parse_note(present).is_read:
+        raise EditRefusedError("one of the two files is too large to be read as a note")
+    if not _is_text(old):
+        raise EditRefusedError("the old file holds bytes that are not UTF-8")
+    data, settled, sections = present, [], []
+    for section in (section for section in note.sections if section.level == 2):  # noqa: PLR2004 - as in `##`
+        body = note.text(section.body)
+        there = parse_note(data).section(section.title)
+        if there is not None and _same(parse_note(data).text(there.body), body):
+            settled.append(section)
+        elif there is None and (grown := _grown(data, section.title, body)) is not None:
+            data = grown
+            settled.append(section)
+            sections.append(section.title)
+    rest = _rest(note, settled)
+    if not _is_said(rest, data):
+        title = f"From {printable(file)}".replace(">", "-")
+        data = apply_edit(AppendToSection(section=title, content=rest, create=True), data)
+        sections.append(title)
+    return Addition(data=data, sections=tuple(sections))
+
+
+def _outcome(
+    file: VaultPath, target: VaultPath, index: Index, read: Read, texts: dict[VaultPath, bytes | None]
+) -> tuple[Action, tuple[str, ...], str]:  # fmt: skip
+    """What would be done; `texts` holds what the targets would hold by then."""
+    try:
+        _refuse_large(file, index)
+        if target not in texts:
+            _refuse_large(target, index)
+            texts[target] = read(target) if index.get(target) is not None else None
+        before = texts[target]
+        addition = added_to(before, read(file), file)
+    except ParachuteError as error:
+        return "refuse", (), error.message
+    texts[target] = addition.data
+    if before is None:
+        return "create", (), "there is no context file yet"
+    if addition.data == before:
+        return "keep", (), "the context file says all of it already"
+    return "append", addition.sections, "added to what is there; nothing of that is changed"
+
+
+def _refuse_large(path: VaultPath, index: Index) -> None:
+    entry = index.get(path)
+    if entry is not None and entry.size > LARGEST_OLD_FILE:
+        raise EditRefusedError(f"{printable(path)} is larger than {LARGEST_OLD_FILE >> 20} MB, which is no context file")
+
+
+def _folder_named(name: str, index: Index) -> VaultPath:
+    """The folder of that name, written in whatever way; a project's first, then the nearest to the vault's root."""
+    wanted = _plain(name)
+    found = [
+        folder
+        for folder in index.all_folders()
+        if _plain(folder.rpartition("/")[2]) == wanted and not folder.startswith((".", "Chat/")) and "/." not in folder
+    ]
+    best = min(found, key=lambda folder: (not folder.startswith(f"{_NEW_FOLDERS}/"), folder.count("/"), folder), default=None)
+    return VaultPath(_NEW_FOLDERS) / name if best is None else VaultPath(best)
+
+
+def _plain(name: str) -> str:
+    return "-".join(name.casefold().replace("_", " ").replace("-", " ").split())
+
+
+def _free(file: VaultPath, index: Index) -> VaultPath:
+    """Where the old file is kept: under its own name, or the first one with a number that is free."""
+    taken, stem, number = set(index.files(KEPT_FOLDER)), file.name.removesuffix(_SUFFIX), 1
+    name = file.name
+    while name in taken:
+        number += 1
+        name = f"{stem}-{number}{_SUFFIX}"
+    return KEPT_FOLDER / name
+
+
+def _grown(data: bytes, title: str, body: str) -> bytes | None:
+    """With the section at its end, if it can be one there."""
+    try:
+        return apply_edit(AppendToSection(section=title, content=body, create=True), data)
+    except EditRefusedError:
+        return None
+
+
+def _rest(note: Note, settled: list[Section]) -> str:
+    """The old text without the sections that are settled, its headings below a section's, its frontmatter as a block."""
+    kept, at = [], note.body.start
+    for section in settled:
+        kept.append(note.data[at : section.start])
+        at = section.stop
+    text = _lowered(parse_note(b"\n" + b"".join([*kept, note.data[at:]]))).strip()  # the line end: no frontmatter begins here
+    if note.frontmatter is None or not (matter := note.text(note.frontmatter).strip()):
+        return text
+    fence = "`" * max(3, 1 + max((len(run) for run in matter.split() if set(run) == {"`"}), default=0))
+    return f"{fence}yaml\n{matter}\n{fence}\n\n{text}".strip()
+
+
+def _lowered(note: Note) -> str:
+    """The text with its headings moved down, so that they stand inside a section."""
+    headings = note.outline.headings
+    by = _BELOW_SECTION - min((heading.level for heading in headings), default=_BELOW_SECTION)
+    if by <= 0:
+        return note.text(note.body)
+    parts, at = [], note.body.start
+    for heading in headings:
+        marks = "#" * min(heading.level + by, _DEEPEST)
+        lines = note.data[heading.start : heading.stop]
+        own = lines.lstrip(b" ").lstrip(b"#") if lines.lstrip(b" ").startswith(b"#") else f" {heading.title}\n".encode()
+        parts += [note.data[at : heading.start], marks.encode(), own]
+        at = heading.stop
+    return b"".join([*parts, note.data[at:]]).decode("utf-8", "replace")
+
+
+def _is_said(text: str, data: bytes) -> bool:
+    """Whether each line of the text stands in the present one already, rules and marks aside."""
+    present = {_bare(line) for line in data.decode("utf-8", "replace").splitlines()}
+    return all(_bare(line) in present for line in text.splitlines() if _bare(line))
+
+
+def _bare(line: str) -> str:
+    return line.strip().lstrip("#-*_=> ").strip()
+
+
+def _same(one: str, other: str) -> bool:
+    return one.split() == other.split()
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,97 @@
+"""Sessions: which contexts are chosen for each session of conversation. Small and bounded, whoever asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from parachuted.state import State
+from parachuted.vault import Index, VaultPath
+
+MOST_CHOSEN = 100
+_MOST_SESSIONS = 10_000
+_MOST_ROWS = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """One choice: a folder (or, as older programs have it, a file), and since when (ISO 8601). `was`: the old file in its place before."""
+
+    folder_path: VaultPath
+    added_at: str
+    was: VaultPath | None = None
+
+
+class SessionContexts:
+    """The table `session_contexts`: session_id, folder_path, added_at; unique by the first two.
+
+    Beyond some thousands of sessions, the one whose choice is the oldest is forgotten.
+    """
+
+    def __init__(self, state: State, index: Index, clock: Callable[[], datetime]) -> None:
+        self._state, self._index, self._clock = state, index, clock
+        self._table = state.table("session_contexts")
+        self._load()
+        state.on_undone(self._load)
+
+    def of(self, session: str) -> list[Chosen]:
+        """What is chosen for a session, in the order in which it was. An old file that is back, since its move was undone, counts again."""
+        return [
+            Chosen(folder_path=chosen.was, added_at=chosen.added_at) if chosen.was and self._index.get(chosen.was) else chosen
+            for chosen in self._sessions.get(session, {}).values()
+        ]
+
+    def choose(self, session: str, paths: Iterable[VaultPath]) -> None:
+        """Let these, and nothing else, be chosen. Raises ValueError for too many, StorageFailedError."""
+        wanted = dict.fromkeys(paths)
+        if len(wanted) > MOST_CHOSEN:
+            raise ValueError(f"a session has at most {MOST_CHOSEN} contexts")
+        known = {chosen.folder_path: chosen for chosen in self.of(session)}
+        now = self._clock().isoformat()
+        with self._state.batch():
+            for path in self._sessions.pop(session, {}):
+                self._table.drop(_key(session, path))
+            rows = {path: known.get(path) or Chosen(folder_path=path, added_at=now) for path in wanted}
+            if rows:
+                self._sessions[session] = rows
+                for chosen in rows.values():
+                    self._keep(session, chosen)
+                self._forget_oldest()
+
+    def follow(self, moved: Mapping[VaultPath, VaultPath]) -> int:
+        """Old files have become the contexts of folders: sessions that chose a file have chosen the folder. How many choices that were."""
+        count = 0
+        with self._state.batch():
+            for session, rows in self._sessions.items():
+                for path in [path for path in rows if path in moved]:
+                    chosen = rows.pop(path)
+                    self._table.drop(_key(session, path))
+                    rows.setdefault(moved[path], Chosen(folder_path=moved[path], added_at=chosen.added_at, was=path))
+                    self._keep(session, rows[moved[path]])
+                    count += 1
+        return count
+
+    def _keep(self, session: str, chosen: Chosen) -> None:
+        row = {"session_id": session, "folder_path": chosen.folder_path, "added_at": chosen.added_at, "was": chosen.was}
+        self._table.put(_key(session, chosen.folder_path), row)
+
+    def _forget_oldest(self) -> None:
+        while len(self._sessions) > _MOST_SESSIONS or sum(map(len, self._sessions.values())) > _MOST_ROWS:
+            oldest = next(iter(self._sessions))
+            for path in self._sessions.pop(oldest):
+                self._table.drop(_key(oldest, path))
+
+    def _load(self) -> None:
+        """Everything from the table; also when changes to it were undone."""
+        self._sessions: dict[str, dict[VaultPath, Chosen]] = {}
+        for row in self._table:
+            was = row.get("was")
+            chosen = Chosen(
+                folder_path=VaultPath(row["folder_path"]), added_at=row["added_at"], was=None if was is None else VaultPath(was)
+            )
+            self._sessions.setdefault(row["session_id"], {})[chosen.folder_path] = chosen
+
+
+def _key(session: str, path: str) -> str:
+    return f"{session}\t{path}"

@@ -1,0 +1,380 @@
+"""Daemon: builds every part once, hands each what it needs, and runs them until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import hashlib
+import itertools
+import logging
+import os
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from parachuted import __version__
+from parachuted.agents import Backend, ClaudeSettings, Limits, choose_backend, find_credential, make_backend
+from parachuted.api import Guard, KeyDoor, Mode, Parts, Server, make_app
+from parachuted.bubbling import Reconciler, Reviews, Watches
+from parachuted.config import Settings, is_loopback, listed, set_setting
+from parachuted.context import SessionContexts
+from parachuted.errors import ConfigError, DaemonError, ParachuteError
+from parachuted.events import Bus, Change, Keeper, Listeners, Looker, Noticer, Problems, load_ignore, make_watcher
+from parachuted.events.audit_file import AuditFolder, Head
+from parachuted.events.audit_log import AuditLog
+from parachuted.events.audit_writes import WriteAudit
+from parachuted.keys import KeyFile, Ring
+from parachuted.presence import Presence
+from parachuted.search import Search
+from parachuted.state import open_state
+from parachuted.tasks import Budget, Causes, Outcome, Queue, Task, Window, Worker
+from parachuted.tasks import Limits as RunLimits
+from parachuted.tools import Aftermath, Curator, Doctor, Migration, Undo, Why
+from parachuted.tools import Parts as CuratorParts
+from parachuted.vault import (
+    History,
+    Index,
+    Objects,
+    Recovery,
+    Scanner,
+    Snapshot,
+    Store,
+    VaultRoot,
+    printable,
+    rescue,
+)
+
+log = logging.getLogger(__name__)
+
+_LOOK_AFTER_S = 1.0
+AUDIT_HEAD = "audit.head"
+_REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where this machine reaches what listens on every address
+_LOOK_AT_KEYS_S = 0.5  # for open streams: a request looks by itself
+_LOOKS_A_FLUSH = 1200  # ten minutes
+_STATE_IS_GONE = "the state folder was deleted under the daemon; `parachute restart` begins it anew"
+
+
+def utc_now() -> datetime:
+    """The time, in UTC."""
+    return datetime.now(UTC)
+
+
+def state_folder(home: Path, vault: Path) -> Path:
+    """Where what is derived from that vault is kept."""
+    return home / "state" / hashlib.sha256(os.fsencode(vault.resolve())).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """The backend and, in a sentence, why it is that one."""
+
+    backend: Backend
+    reason: str
+    model: str | None
+
+
+def choose_agent(settings: Settings, folder: Path, env: Mapping[str, str], user_home: Path) -> Chosen:
+    """The backend that the settings and the credentials lead to."""
+    credential = find_credential(env, settings.vault, user_home)
+    name, reason = choose_backend(settings.agent.backend, credential, settings.agent.base_url)
+    made = make_backend(
+        name,
+        ClaudeSettings(
+            model=settings.agent.model,
+            folder=folder / "agent",
+            user_home=user_home,
+            env=env,
+            credential=credential,
+            base_url=settings.agent.base_url,
+        ),
+    )
+    return Chosen(backend=made, reason=reason, model=settings.agent.model if name == "claude" else None)
+
+
+def _give_memory_back() -> None:
+    """A first scan, and search after it, hold the texts of many notes for a moment; glibc keeps what is freed unless it is asked (malloc_trim(3))."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+class Daemon:
+    """One vault's daemon. `run` is its life; `stop` ends it."""
+
+    def __init__(
+        self, settings: Settings, home: Path, chosen: Chosen,
+        *, clock: Callable[[], datetime] = utc_now, flags: Mapping[str, object] | None = None,
+    ) -> None:  # fmt: skip
+        """Opens the vault's state. Call it on the event loop. Raises DaemonError when another daemon has the home or the vault.
+
+        `flags` are what the command was given beside the settings, for whoever begins it again.
+        """
+        self.settings, self.chosen, self.clock, self._flags = settings, chosen, clock, dict(flags or {})
+        self._home = home
+        if not settings.vault.is_dir():
+            raise DaemonError(f"there is no vault at {settings.vault}; make one with `parachute init {settings.vault}`")
+        self._presence = Presence(os.fspath(home), os.fspath(settings.vault))
+        folder = state_folder(home, settings.vault)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.bus = Bus(clock)
+        self.problems = Problems(self.bus)
+        self._root = VaultRoot(settings.vault)
+        self._journal = folder / "state.journal"
+        self._state = open_state(self._journal)
+        self._objects = Objects(folder / "objects")
+        self.history = History(folder / "history.db")
+        self._snapshot = Snapshot(folder)
+        self.index = self._load_index()
+        self.audit = AuditLog(
+            AuditFolder(self._root), Head(folder / AUDIT_HEAD), clock, keep_days=settings.audit.keep_days, written=self.history.last_write()
+        )  # fmt: skip
+        self._writes = WriteAudit(self.audit, clock)
+        self.store = Store(self._root, self._objects, self.history, clock, self._writes.wrote)
+        loop = asyncio.get_running_loop()
+        self.search = Search(
+            folder / "search.db", self._root, self.index, lambda *said: loop.call_soon_threadsafe(self.problems.set, *said),
+            caught_up=_give_memory_back,
+        )  # fmt: skip
+        self._build_loop()
+        self._token = secrets.token_urlsafe(32)
+        self._door = KeyDoor(Ring(KeyFile(home), clock), settings.auth_mode, self._token, clock)
+        self._stopping = asyncio.Event()
+        self.is_to_begin_again = False
+        self._server: Server | None = None
+        self.port = 0
+
+    def _load_index(self) -> Index:
+        """The index of the last life; without the state that goes with it, first contact."""
+        known = self._state.table("control").take("baseline")
+        index = self._snapshot.load() if known is not None else None
+        for subject, problem in (("snapshot", self._snapshot.problem), ("history", self.history.problem)):
+            self.problems.set(subject, problem)
+        for number, problem in enumerate(self._state.problems):
+            self.problems.set(f"state:{number}", problem)
+        self._is_first_contact = index is None
+        self._first: list[Change] = []
+        return index if index is not None else Index()
+
+    def _build_loop(self) -> None:
+        settings, clock, bus = self.settings, self.clock, self.bus
+        causes = Causes(self._state)
+        self.watches = Watches(self._state, self.index, clock)
+        self._sessions = SessionContexts(self._state, self.index, clock)
+        self.reviews = Reviews(self._state)
+        window = Window(quiet_s=settings.bubble.quiet_s, longest_s=settings.bubble.max_wait_s)
+        self.queue = Queue(self._state, causes, window, self.watches)
+        self.reconciler = Reconciler(
+            root=self._root, objects=self._objects, index=self.index, state=self._state, watches=self.watches, reviews=self.reviews,
+            causes=causes, queue=self.queue, bus=bus, clock=clock,
+        )  # fmt: skip
+        watcher = make_watcher(self._root.folder)
+        self.noticer = Noticer(
+            looker=Looker(self._root, Scanner(self._root, self.index, load_ignore(self._root)), watcher),
+            keeper=Keeper(self.index, self._snapshot, self.history, Listeners(record=self._record, tell=self._tell), clock),
+            watcher=watcher, problems=self.problems, full_every_s=settings.scan.full_every_s,
+        )  # fmt: skip
+        self.undo = Undo(
+            store=self.store, objects=self._objects, history=self.history, bus=bus, clock=clock, notice=self.noticer.notice
+        )  # fmt: skip
+        self._migration = Migration(
+            store=self.store, objects=self._objects, index=self.index, history=self.history, sessions=self._sessions, bus=bus,
+            clock=clock, notice=self.noticer.notice,
+        )  # fmt: skip
+        limits = Limits(timeout_s=settings.agent.timeout_s, max_turns=settings.agent.max_turns, max_cost_usd=settings.agent.max_cost_usd)
+        parts = CuratorParts(
+            store=self.store, objects=self._objects, index=self.index, history=self.history, state=self._state, watches=self.watches,
+            reviews=self.reviews, causes=causes, queue=self.queue, bus=bus, clock=clock, notice=self.noticer.notice, audit=self.audit,
+        )  # fmt: skip
+        self._curator = Curator(parts, self.chosen.backend, model=self.chosen.model, limits=limits)
+        budget = settings.budget
+        runs = RunLimits(runs_per_hour=budget.runs_per_hour, runs_per_day=budget.runs_per_day, runs_per_cause=budget.runs_per_cause)
+        self.budget = Budget(runs, self.history)
+        self.worker = Worker(
+            state=self._state, queue=self.queue, budget=self.budget, bus=bus, clock=clock, perform=self._perform,
+            concurrency=settings.agent.concurrency, backend=self.chosen.backend.name,
+        )  # fmt: skip
+
+    async def run(self, ready: Callable[[], None] = lambda: None) -> None:
+        """Watch and work until `stop`. `ready` is called once the vault is watched and the API answers."""
+        try:
+            await self._start()
+            log.info("watching", extra={"vault": str(self.settings.vault), "files": len(self.index), "agent": self.chosen.reason})
+            ready()
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(self._notice(), name="noticer"),
+                    group.create_task(self.worker.run(), name="worker"),
+                    group.create_task(self._look_after_disk(), name="disk"),
+                    group.create_task(self._look_after_keys(), name="keys"),
+                ]
+                await self._stopping.wait()
+                for task in tasks:
+                    task.cancel()
+        finally:
+            await self._close()
+            log.info("stopped")
+
+    def stop(self) -> None:
+        """End `run`. Agents at work are ended with it; their tasks are done again at the next start."""
+        self._stopping.set()
+
+    def _end(self, is_to_begin_again: bool) -> None:  # noqa: FBT001  a seam for the API
+        self.is_to_begin_again = is_to_begin_again
+        self.stop()
+
+    async def _start(self) -> None:
+        recovery = Recovery(root=self._root, objects=self._objects, history=self.history, now=self.clock())
+        for number, said in enumerate(recovery.run()):
+            self.problems.set(f"recovered:{number}", said)
+        self._writes.catch_up(self.history, self.audit.written)
+        self.audit.start()
+        aftermath = Aftermath(
+            state=self._state, queue=self.queue, reviews=self.reviews, index=self.index, history=self.history, undo=self.undo,
+            clock=self.clock,
+        )  # fmt: skip
+        for number, said in enumerate(aftermath.settle_runs()):
+            self.problems.set(f"interrupted:{number}", said)
+        gc.disable()  # a first scan makes an object a file and drops none: looking for garbage among them is a third of the time
+        try:
+            await self.noticer.first_scan()
+        finally:
+            gc.enable()
+            gc.freeze()
+        if self._is_first_contact:
+            self.reconciler.baseline(self._first)
+            self._first, self._is_first_contact = [], False
+            self._state.table("control").put("baseline", {"at": self.clock().isoformat()})
+        aftermath.end_lost_runs()
+        await self._listen()
+
+    async def _listen(self) -> None:
+        self._server = Server(make_app(self._api_parts()))
+        self.port = await self._server.open(self.settings.host, self.settings.port)
+        self._presence.announce(
+            {
+                "pid": os.getpid(),
+                "host": _REACHED_AT.get(self.settings.host, self.settings.host),
+                "port": self.port,
+                "vault": os.fspath(self.settings.vault),
+                "version": __version__,
+                "started": self.clock().isoformat(),
+                "flags": self._flags,
+                "token": self._token,
+            }
+        )
+
+    async def _notice(self) -> None:
+        """Keep what was found at the start, the texts of watched files included, then follow. What happens meanwhile waits."""
+        self.search.start()
+        await self.noticer.save()
+        await self.reconciler.keep_watched(self.index.paths())
+        await asyncio.to_thread(self._forget_unused_texts)
+        _give_memory_back()
+        await self.noticer.run()
+
+    def _forget_unused_texts(self) -> None:
+        """Drop kept texts that no difference can begin at any more. In a thread, before anything is noticed."""
+        present = {entry.digest for path in self.index.paths() if (entry := self.index.get(path)) is not None and entry.digest is not None}
+        self._objects.forget_seen(present | self.reviews.digests())
+
+    async def _look_after_disk(self) -> None:
+        """Once a second: files that were replaced while a program still wrote into them, a disk that refuses, a state that was deleted."""
+        was_behind = True
+        for number in itertools.count():
+            await asyncio.sleep(_LOOK_AFTER_S)
+            if was_behind and not self.search.is_behind:
+                _give_memory_back()
+            was_behind = self.search.is_behind
+            if self.store.expects_late_writes:
+                for said in await asyncio.to_thread(rescue, self.store, self._objects, self.clock()):
+                    self.problems.set(f"rescued:{number}", said)
+            self.problems.set("disk", self.store.trouble)
+            self.search.look()
+            self.problems.set("audit", self.audit.trouble or self.audit.broken)
+            self.problems.set("state", None if self._journal.exists() else _STATE_IS_GONE)
+
+    async def _look_after_keys(self) -> None:
+        """See at once what has become of keys.yaml; write only now and then when its keys were used."""
+        for number in itertools.count(1):
+            self._door.look()
+            self.problems.set("keys", self._door.ring.problem)
+            await asyncio.sleep(_LOOK_AT_KEYS_S)
+            if number % _LOOKS_A_FLUSH == 0:
+                await asyncio.to_thread(self._keep_uses_of_keys)
+
+    async def _set_auth_mode(self, mode: Mode) -> None:
+        """Keep it in config.yaml, and follow it. Raises ConfigError, having changed nothing, where it would let everyone in."""
+        if mode == "disabled" and not is_loopback(self.settings.host):
+            raise ConfigError([f"auth_mode may not be disabled while the daemon listens on {self.settings.host}"])
+        await asyncio.to_thread(set_setting, self._home, "auth_mode", mode)
+        self._door.mode = mode
+        self._door.look()
+
+    def _keep_uses_of_keys(self) -> None:
+        try:
+            self._door.ring.flush()
+        except ParachuteError as error:
+            log.warning("the times at which keys were used were not kept", extra={"reason": error.message})
+
+    async def _record(self, changes: Sequence[Change]) -> Callable[[], None]:
+        if not self._is_first_contact:
+            return await self.reconciler.record(changes)
+        self._first += changes
+        return lambda: None
+
+    def _tell(self, change: Change) -> None:
+        if self._is_first_contact:
+            return
+        self._writes.noticed(change)
+        data: dict[str, object] = {
+            "path": printable(change.path),
+            "by": change.author.by,
+            "run": change.author.run,
+            "causes": list(change.author.causes),
+            "digest": change.new.digest if change.new is not None else None,
+        }
+        if change.source is not None:
+            data["from"] = printable(change.source)
+            self.search.follow(change.source, None)
+        self.search.follow(change.path, change.new, change.data)
+        self.bus.publish(f"file.{change.kind}", **data)
+
+    async def _perform(self, task: Task) -> Outcome:
+        return await self._curator.perform(task)
+
+    def _api_parts(self) -> Parts:
+        cost = self.settings.agent.max_cost_usd if self.chosen.backend.name != "offline" else 0.0
+        return Parts(
+            vault=self.settings.vault, root=self._root, store=self.store, objects=self._objects, notice=self.noticer.notice,
+            door=self._door, set_auth_mode=self._set_auth_mode, audit=self.audit,
+            guard=Guard(hosts=listed(self.settings.api.hosts), origins=listed(self.settings.api.cors_origins)),
+            index=self.index, search=self.search, history=self.history, bus=self.bus, problems=self.problems, watches=self.watches,
+            reviews=self.reviews, sessions=self._sessions, migration=self._migration,
+            reconciler=self.reconciler, queue=self.queue, worker=self.worker, budget=self.budget, undo=self.undo,
+            why=Why(self.store, self._objects, self.history), rescan=self._rescan, check_notes=Doctor(self.store, self.index).check_notes,
+            clock=self.clock, started=self.clock(), backend=self.chosen.backend.name, backend_reason=self.chosen.reason, most_cost_usd=cost,
+            model=self.settings.agent.model, full_every_s=self.settings.scan.full_every_s,
+            is_watching_by=lambda: "polling" if self.noticer.polling else "events", end=self._end,
+        )  # fmt: skip
+
+    async def _rescan(self, accept_missing: bool) -> None:  # noqa: FBT001  a seam for the API
+        await self.noticer.rescan(accept_missing=accept_missing)
+
+    async def _close(self) -> None:
+        if self._server is not None:
+            await self._server.close()
+        await self.chosen.backend.close()
+        self._keep_uses_of_keys()
+        await self.noticer.close()
+        await asyncio.to_thread(self.search.close)
+        for said in rescue(self.store, self._objects, self.clock(), last_call=True):
+            log.warning("a late write was rescued", extra={"said": said})
+        self.store.close()
+        self._state.close()
+        self.audit.close()
+        self.history.close()
+        self._objects.close()
+        self._presence.release()

@@ -1,0 +1,72 @@
+"""Errors: what can go wrong, by name.
+
+A message defaults to the class's docstring and says what to do. HTTP statuses and exit codes are given by `api` and `cli`.
+"""
+
+from __future__ import annotations
+
+
+class ParachuteError(Exception):
+    """Something went wrong."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (type(self).__doc__ or "").strip())
+
+    @property
+    def message(self) -> str:
+        """The sentence for a person."""
+        return str(self)
+
+
+class ConfigError(ParachuteError):
+    """The settings are wrong."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
+        super().__init__("; ".join(problems))
+
+
+class PathRefusedError(ParachuteError):
+    """The path is not a path inside the vault."""
+
+
+class NotFoundError(ParachuteError):
+    """There is no such thing."""
+
+
+class EditRefusedError(ParachuteError):
+    """The edit would change more than it names, so nothing was written."""
+
+
+class ConflictError(ParachuteError):
+    """The file changed in the same place since it was read; nothing was written."""
+
+    def __init__(self, message: str | None = None, *, base: bytes, ours: bytes, theirs: bytes) -> None:
+        self.base = base
+        self.ours = ours
+        self.theirs = theirs
+        super().__init__(message)
+
+
+class StorageFailedError(ParachuteError):
+    """The disk refused; the file is as it was."""
+
+    def __init__(self, message: str | None = None, *, errno: int | None = None) -> None:
+        self.errno = errno
+        super().__init__(message)
+
+
+class AgentFailedError(ParachuteError):
+    """The agent did not finish its work."""
+
+
+class AgentUnavailableError(AgentFailedError):
+    """The agent could not begin, and cost nothing: the same run may be tried again later."""
+
+
+class DaemonError(ParachuteError):
+    """The daemon could not be started, reached or stopped."""
+
+
+class NoDaemonError(DaemonError):
+    """No daemon is running; start one with `parachute start`."""

@@ -1,0 +1,86 @@
+"""Bus: hands each event to everyone who listens, in order, without waiting for anyone."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from parachuted.events.catalog import CATALOG
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that has happened. `id` counts up from 1 in each life of the daemon."""
+
+    id: int
+    event: str
+    timestamp: datetime
+    data: Mapping[str, object]
+
+
+class Bus:
+    """Publishes events and remembers the last ones. All on one thread."""
+
+    def __init__(self, clock: Callable[[], datetime], *, remembered: int = 1000) -> None:
+        self._clock = clock
+        self._count = 0
+        self._last: deque[Event] = deque(maxlen=remembered)
+        self._listeners: list[Callable[[Event], None]] = []
+        self._untold: deque[Event] = deque()
+        self._is_telling = False
+
+    @property
+    def last_id(self) -> int:
+        """The number of the newest event; 0 before the first."""
+        return self._count
+
+    def publish(self, event: str, /, **data: object) -> Event:
+        """Tell everyone; KeyError when the catalogue has no such event. What a listener publishes is told after what it was told."""
+        kind = CATALOG[event]
+        self._count += 1
+        happened = Event(id=self._count, event=kind.name, timestamp=self._clock(), data=data)
+        self._last.append(happened)
+        self._untold.append(happened)
+        if not self._is_telling:
+            self._tell_all()
+        return happened
+
+    def listen(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        """Call `listener` for each event from now on; the answer ends it."""
+        self._listeners.append(listener)
+
+        def end() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return end
+
+    def _tell_all(self) -> None:
+        self._is_telling = True
+        try:
+            while self._untold:
+                happened = self._untold.popleft()
+                for listener in tuple(self._listeners):
+                    _tell(listener, happened)
+        finally:
+            self._is_telling = False
+
+    def since(self, event_id: int) -> Iterator[Event]:
+        """The remembered events after that number."""
+        return (event for event in tuple(self._last) if event.id > event_id)
+
+    def remembers(self, event_id: int) -> bool:
+        """Whether nothing between that number and now has been forgotten."""
+        return event_id <= self._count and (event_id == self._count or (bool(self._last) and self._last[0].id <= event_id + 1))
+
+
+def _tell(listener: Callable[[Event], None], happened: Event) -> None:
+    try:
+        listener(happened)
+    except Exception:
+        log.exception("a listener failed", extra={"event": happened.event})

@@ -1,0 +1,237 @@
+"""Watcher: says which paths may have changed. A hint only; the scanner finds out.
+
+Linux: inotify itself, since it wakes at once, costs nothing while nothing happens and says when its queue overflowed. watchfiles, at a
+step short enough to be as quick (2 ms), takes 2 % of a core for ever and swallows the overflow. Elsewhere: watchfiles.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import sys
+from collections.abc import AsyncIterable, Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from parachuted.events.held import Heard
+
+if sys.platform == "linux":
+    from inotify_simple import INotify, flags, parse_events
+else:
+    from watchfiles import awatch
+
+log = logging.getLogger(__name__)
+
+_PIECE = 1 << 16
+_RESTART_S = 5.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Hints:
+    """Paths (vault-relative) that may have changed, with what was heard of each last.
+
+    `closed`: written and closed, or renamed into place. `open`: made or written, and not closed yet, which will be told. `gone`: deleted or
+    renamed away. `touched`: no more is known. `missed`: hints were lost, or the vault itself was moved.
+    """
+
+    paths: dict[str, Heard] = field(default_factory=dict)
+    folders: set[str] = field(default_factory=set)
+    missed: bool = False
+
+
+class Watcher(Protocol):
+    """Tells of changes below the vault's folder until it is closed."""
+
+    def start(self, tell: Callable[[Hints], None]) -> None:
+        """Begin; `tell` is called on the event loop."""
+
+    def enter(self, folder: str) -> None:
+        """Watch that folder too. Any thread may call it. OSError when the system's watches are used up."""
+
+    def leave(self, folder: str) -> None:
+        """That folder is gone, or has another name by now."""
+
+    def poll(self) -> None:
+        """Tell now what has happened up to now, as far as the system has told it."""
+
+    def close(self) -> None:
+        """End."""
+
+
+class NoWatcher:
+    """Stands in where the system refuses to watch: each folder is refused too, so that the vault is walked again and again."""
+
+    def __init__(self, reason: OSError) -> None:
+        self._reason = reason
+
+    def start(self, tell: Callable[[Hints], None]) -> None:
+        """Nothing will be told."""
+
+    def enter(self, folder: str) -> None:
+        raise OSError(self._reason.errno, self._reason.strerror, folder)
+
+    def leave(self, folder: str) -> None:
+        """Nothing to do."""
+
+    def poll(self) -> None:
+        """Nothing to tell."""
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+class WatchfilesWatcher:
+    """FSEvents and the like by way of watchfiles: recursive by itself, nothing known but the path.
+
+    `watch` begins to watch and gives sets of (kind, absolute path), as `watchfiles.awatch` does.
+    """
+
+    def __init__(self, root: Path, watch: Callable[[Path], AsyncIterable[Iterable[tuple[object, str]]]]) -> None:
+        self._root = root
+        self._watch = watch
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, tell: Callable[[Hints], None]) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._follow(tell), name="watchfiles")
+
+    def enter(self, folder: str) -> None:
+        """Nothing to do: the whole tree is watched."""
+
+    def leave(self, folder: str) -> None:
+        """Nothing to do."""
+
+    def poll(self) -> None:
+        """Nothing to do: watchfiles waits for more anyway."""
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _follow(self, tell: Callable[[Hints], None]) -> None:
+        """Watch; when it ends or fails, say that something may be missed and begin again."""
+        while True:
+            try:
+                async for changes in self._watch(self._root):
+                    tell(self._hints(changes))
+            except (OSError, RuntimeError) as error:
+                log.warning("the system's watch of the vault ended; it is begun anew", extra={"error": str(error)})
+            await asyncio.sleep(_RESTART_S)
+            tell(Hints(missed=True))
+
+    def _hints(self, changes: Iterable[tuple[object, str]]) -> Hints:
+        hints = Hints()
+        for _kind, path in changes:
+            relative = os.path.relpath(path, self._root)
+            if relative == os.curdir or relative.split(os.sep, 1)[0] == os.pardir:
+                hints.missed = True
+            elif Path(path).is_dir():
+                hints.folders.add(relative)
+            else:
+                hints.paths[relative] = "touched"
+        return hints
+
+
+if sys.platform == "linux":
+    _MASK = (
+        flags.CLOSE_WRITE | flags.MODIFY | flags.MOVED_FROM | flags.MOVED_TO | flags.CREATE | flags.DELETE
+        | flags.ONLYDIR | flags.DONT_FOLLOW | flags.EXCL_UNLINK
+    )  # fmt: skip
+    _ROOT_MASK = _MASK | flags.MOVE_SELF | flags.DELETE_SELF
+    _IS_FOLDER = int(flags.ISDIR)
+    _IS_LOST = int(flags.Q_OVERFLOW | flags.UNMOUNT | flags.MOVE_SELF | flags.DELETE_SELF)
+    _IS_OVER = int(flags.IGNORED)
+    _IS_CLOSED = int(flags.CLOSE_WRITE | flags.MOVED_TO)
+    _IS_GONE = int(flags.DELETE | flags.MOVED_FROM)
+
+    class InotifyWatcher:
+        """One inotify watch a folder; the queue is read whenever the loop is free, and its overflow asks for a full scan."""
+
+        def __init__(self, root: Path) -> None:
+            """OSError when the system has no more inotify instances to give."""
+            self._root = root
+            self._inotify = INotify(nonblocking=True)
+            self._folders: dict[int, str] = {}
+            self._watches: dict[str, int] = {}
+            self._tell: Callable[[Hints], None] = lambda _hints: None
+
+        def start(self, tell: Callable[[Hints], None]) -> None:
+            self._tell = tell
+            asyncio.get_running_loop().add_reader(self._inotify.fileno(), self._read)
+
+        def enter(self, folder: str) -> None:
+            try:
+                watch = self._inotify.add_watch(os.fsencode(self._root / folder), _MASK if folder else _ROOT_MASK)
+            except OSError as error:
+                if error.errno in {errno.ENOENT, errno.ENOTDIR}:
+                    return
+                raise
+            self._folders[watch] = folder
+            before = self._watches.get(folder)
+            self._watches[folder] = watch
+            if before is not None and before != watch:
+                self._forget(before, folder)
+
+        def leave(self, folder: str) -> None:
+            watch = self._watches.pop(folder, None)
+            if watch is not None:
+                self._forget(watch, folder)
+
+        def poll(self) -> None:
+            while self._read():
+                pass
+
+        def close(self) -> None:
+            asyncio.get_running_loop().remove_reader(self._inotify.fileno())
+            self._inotify.close()
+
+        def _forget(self, watch: int, folder: str) -> None:
+            """End a watch, unless its folder lives on under another name."""
+            if self._folders.get(watch) == folder:
+                with contextlib.suppress(OSError):
+                    self._inotify.rm_watch(watch)
+
+        def _read(self) -> bool:
+            """Tell a piece of the queue, so that the loop is not held by a long one; False when it was empty."""
+            try:
+                data = os.read(self._inotify.fileno(), _PIECE)
+            except BlockingIOError:
+                return False
+            hints = Hints()
+            for watch, mask, _cookie, name in parse_events(data):
+                if mask & _IS_LOST:
+                    hints.missed = True
+                elif mask & _IS_OVER:
+                    self._folders.pop(watch, None)
+                elif (folder := self._folders.get(watch)) is not None:
+                    _sort(hints, f"{folder}/{name}" if folder else name, mask)
+            self._tell(hints)
+            return True
+
+    def _sort(hints: Hints, path: str, mask: int) -> None:
+        if mask & _IS_FOLDER:
+            hints.folders.add(path)
+        elif mask & _IS_CLOSED:
+            hints.paths[path] = "closed"
+        elif mask & _IS_GONE:
+            hints.paths[path] = "gone"
+        else:
+            hints.paths[path] = "open"
+
+    def make_watcher(root: Path) -> Watcher:
+        """The watcher for this system."""
+        try:
+            return InotifyWatcher(root)
+        except OSError as error:
+            return NoWatcher(error)
+
+else:
+
+    def make_watcher(root: Path) -> Watcher:
+        """The watcher for this system."""
+        return WatchfilesWatcher(
+            root, lambda folder: awatch(folder, watch_filter=None, debounce=200, step=20, ignore_permission_denied=True)
+        )  # fmt: skip

@@ -1,0 +1,211 @@
+"""File: keys.yaml in the home, for its owner alone. What cannot be trusted opens nothing, and says why.
+
+It is read and written by the command and the daemon alike, one at a time; an entry that is not understood stays as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from parachuted.errors import NotFoundError, ParachuteError, StorageFailedError
+from parachuted.keys.document import Value, read_document, write_document
+from parachuted.keys.key import Key, key_document, parse_key, time_text
+
+NAME = "keys.yaml"
+_LIST = "api_keys"
+_LIMIT = 256 * 1024
+_OTHERS = 0o077
+
+
+class KeysRefusedError(ParachuteError):
+    """keys.yaml cannot be trusted, so no key opens anything."""
+
+
+class NameTakenError(ParachuteError):
+    """Another key has that name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What the file holds: the keys that are understood, and in a sentence each what is wrong with others."""
+
+    keys: tuple[Key, ...] = ()
+    faults: tuple[str, ...] = ()
+
+
+class KeyFile:
+    """keys.yaml of one home. Calls read or write the disk, a few milliseconds at most."""
+
+    def __init__(self, home: Path) -> None:
+        self._home, self.path = home, home / NAME
+
+    def mark(self) -> tuple[int, ...] | None:
+        """What changes whenever the file does; None: there is none."""
+        try:
+            at = self.path.stat()
+        except OSError:
+            return None
+        return at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns
+
+    def load(self) -> Held:
+        """The keys; none when there is no file. Raises KeysRefusedError for one that is not to be trusted."""
+        keys: dict[str, Key] = {}
+        faults: list[str] = []
+        for number, entry in enumerate(self._entries(), start=1):
+            try:
+                key = parse_key(entry)
+                if key.id in keys or any(key.key_hash == other.key_hash for other in keys.values()):
+                    raise ValueError("another entry has the same id or hash")  # noqa: TRY301
+                keys[key.id] = key
+            except ValueError as error:
+                faults.append(f"{_called(entry, number)} opens nothing: {error}")
+        return Held(keys=tuple(keys.values()), faults=tuple(faults))
+
+    def add(self, key: Key) -> None:
+        """Write one more. Raises NameTakenError, KeysRefusedError and StorageFailedError, having changed nothing.
+
+        No two are called the same, since people revoke a key by its name and the audit tells of it by that.
+        """
+
+        def longer(entries: list[Value]) -> list[object]:
+            if any(_field(one, "name") == key.name for one in entries):
+                raise NameTakenError(f"there is a key {key.name!r} already; revoke that one first, or take another name")
+            return [*entries, key_document(key)]
+
+        self._change(longer)
+
+    def remove(self, name: str) -> str:
+        """Take away the key of that id, or of that name when only one has it; returns its id.
+
+        An entry that is not understood can be taken away too. Raises NotFoundError, KeysRefusedError and StorageFailedError.
+        """
+        gone: list[Value] = []
+
+        def without(entries: list[Value]) -> list[object]:
+            found = [one for one in entries if _field(one, "id") == name] or [one for one in entries if _id_of(one) == name]
+            found = found or [one for one in entries if _field(one, "name") == name]
+            if not found:
+                raise NotFoundError(f"there is no key {name[:80]!r}; `parachute keys list` shows them")
+            if len(found) > 1:
+                raise NotFoundError(f"{len(found)} keys are called {name[:80]!r}; name one by its id, as `parachute keys list` shows it")
+            gone.append(found[0])
+            return [one for one in entries if one is not found[0]]
+
+        self._change(without)
+        return _id_of(gone[0])
+
+    def note_uses(self, used: Mapping[str, datetime]) -> None:
+        """Write when keys were last used, by id. Raises KeysRefusedError and StorageFailedError."""
+
+        def noted(entries: list[Value]) -> list[object]:
+            return [
+                {**one, "last_used": time_text(used[_id_of(one)])} if isinstance(one, dict) and _id_of(one) in used else one
+                for one in entries
+            ]
+
+        if self.path.exists():
+            self._change(noted)
+
+    def _entries(self) -> list[Value]:
+        text = self._text()
+        if text is None:
+            return []
+        try:
+            document = read_document(text)
+        except ValueError as error:
+            raise KeysRefusedError(f"no key opens anything: {NAME} cannot be understood, {error}") from error
+        entries = document.get(_LIST) if isinstance(document, dict) and set(document) == {_LIST} else None
+        if not isinstance(entries, list):
+            raise KeysRefusedError(f"no key opens anything: {NAME} should hold `{_LIST}:` with a list, and nothing else")
+        return entries
+
+    def _text(self) -> str | None:
+        try:
+            with open(self.path, "rb", opener=_without_waiting) as file:
+                at = os.fstat(file.fileno())
+                if not stat.S_ISREG(at.st_mode) or at.st_uid not in {os.geteuid(), 0}:
+                    raise KeysRefusedError(f"no key opens anything: {NAME} is no file of yours")
+                if at.st_mode & _OTHERS:
+                    raise KeysRefusedError(f"no key opens anything: others may read or change {NAME}; `chmod 600` on it mends that")
+                data = file.read(_LIMIT + 1)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise KeysRefusedError(f"no key opens anything: {NAME} cannot be read ({error.strerror})") from error
+        if len(data) > _LIMIT:
+            raise KeysRefusedError(f"no key opens anything: {NAME} is larger than {_LIMIT // 1024} KB")
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise KeysRefusedError(f"no key opens anything: {NAME} is not UTF-8 text") from error
+
+    def _change(self, change: Callable[[list[Value]], list[object]]) -> None:
+        try:
+            with self._alone():
+                text = write_document({_LIST: change(self._entries())})
+                if len(text.encode()) > _LIMIT:
+                    raise KeysRefusedError(f"{NAME} would be larger than {_LIMIT // 1024} KB; revoke keys that nobody needs")
+                _replace(self.path.resolve(), text.encode())
+        except OSError as error:
+            raise StorageFailedError(f"{NAME} could not be written: {error.strerror}", errno=error.errno) from error
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One writer at a time, on this machine."""
+        run = self._home / "run"
+        for folder in (self._home, run):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(run / "keys.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)
+    try:
+        with open(temporary, "xb", opener=_private) as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _field(entry: Value, name: str) -> str | None:
+    value = entry.get(name) if isinstance(entry, dict) else None
+    return value if isinstance(value, str) else None
+
+
+def _id_of(entry: Value) -> str:
+    return _field(entry, "id") or f"k_{(_field(entry, 'key_hash') or '')[7:19]}"
+
+
+def _called(entry: Value, number: int) -> str:
+    name = _field(entry, "name")
+    return f"key {number} ({name[:80]!r})" if name else f"key {number}"

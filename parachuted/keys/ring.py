@@ -1,0 +1,87 @@
+"""Ring: the keys of keys.yaml as they are at this moment, in memory, and when each was last used."""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Callable
+from datetime import datetime
+
+from parachuted.errors import ParachuteError
+from parachuted.keys.file import Held, KeyFile, KeysRefusedError
+from parachuted.keys.key import Key, hash_of
+from parachuted.keys.scopes import Identity
+
+_LONGEST = 200
+_UNSETTLED_S = 0.1
+
+
+class Ring:
+    """Looks at the file again whenever it may have changed, which costs one stat."""
+
+    def __init__(self, file: KeyFile, clock: Callable[[], datetime]) -> None:
+        self.file, self._clock = file, clock
+        self._held = Held()
+        self._kept: list[tuple[bytes, Key]] = []
+        self.problem: str | None = None
+        self._mark: object = ()
+        self._read_at = 0.0
+        self._used: dict[str, datetime] = {}
+        self.look()
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """All of them, the expired too, with the times of their last use."""
+        return self._held.keys
+
+    def last_used(self, key: Key) -> datetime | None:
+        """When it was last shown here, or what the file says."""
+        return self._used.get(key.id, key.last_used)
+
+    def look(self) -> None:
+        """See to it that what is held is what the file says. A file read just when it was written is read again."""
+        mark = self.file.mark()
+        if mark == self._mark and time.monotonic() - self._read_at > _UNSETTLED_S:
+            return
+        if mark != self._mark:
+            self._read_at = time.monotonic()
+        self._mark = mark
+        try:
+            self._held = self.file.load()
+            self.problem = "; ".join(self._held.faults) or None
+        except KeysRefusedError as error:
+            self._held, self.problem = Held(), error.message
+        self._kept = [(key.key_hash.encode(), key) for key in self._held.keys]
+
+    def find(self, given: str) -> Key | None:
+        """The key whose text that is, expired or not; None: there is none. The time it takes does not tell how near it was."""
+        self.look()
+        if len(given) > _LONGEST:
+            return None
+        wanted = hash_of(given).encode()
+        found = None
+        for kept, key in self._kept:
+            if hmac.compare_digest(wanted, kept):
+                found = key
+        return found
+
+    def use(self, key: Key) -> Identity:
+        """Who asks with that key; the time is kept, and written by `flush` alone."""
+        self._used[key.id] = self._clock()
+        return key.identity()
+
+    def holds(self, identity: Identity) -> bool:
+        """Whether a key still says the same of who asked with it, and has not expired."""
+        now = self._clock()
+        return any(key.id == identity.id and key.identity() == identity and not key.is_over(now) for key in self._held.keys)
+
+    def flush(self) -> None:
+        """Write the times of use. In a thread. Raises KeysRefusedError and StorageFailedError."""
+        used, self._used = self._used, {}
+        known = {key.id for key in self._held.keys}
+        try:
+            if kept := {name: at for name, at in used.items() if name in known}:
+                self.file.note_uses(kept)
+        except ParachuteError:
+            self._used = {**used, **self._used}
+            raise

@@ -1,0 +1,76 @@
+"""Scopes: what an identity may do, decided from the route that was reached and never from the spelling of a path.
+
+A scope names a module (`*`: all), capabilities, and optionally patterns of paths. No capability implies another. A scope on a module that
+keeps its notes in a folder of the vault (daily, chat, brain) is also one on the vault's own routes, for that folder alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from parachuted.keys.globs import Glob
+
+Capability: TypeAlias = Literal["read", "write", "admin"]
+CAPABILITIES: tuple[Capability, ...] = ("read", "write", "admin")
+VAULT = "vault"
+KNOWN_MODULES = ("vault", "curator", "system", "daily", "chat", "brain", "*")
+_FOLDERS = {"daily": Glob("Daily/**"), "chat": Glob("Chat/**"), "brain": Glob("Brain/**")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What one line of a key allows. `paths` None: every path."""
+
+    module: str
+    capabilities: frozenset[Capability]
+    paths: tuple[Glob, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """What a caller may touch on the route it reached. Each alternative is a set of patterns that must all hold; None: every path."""
+
+    alternatives: tuple[tuple[tuple[Glob, ...], ...], ...] | None
+
+    def sees(self, path: str) -> bool:
+        """Whether that file of the vault exists for the caller."""
+        if self.alternatives is None:
+            return True
+        return any(all(any(glob.matches(path) for glob in globs) for globs in every) for every in self.alternatives)
+
+    def enters(self, folder: str) -> bool:
+        """Whether a file that exists for the caller could be below that folder."""
+        if self.alternatives is None:
+            return True
+        return any(all(any(glob.enters(folder) for glob in globs) for globs in every) for every in self.alternatives)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who asks. `kind`: loopback, key, or nobody; `id` and `name` are what the audit tells."""
+
+    kind: Literal["loopback", "key", "nobody"]
+    id: str
+    name: str
+    scopes: tuple[Scope, ...] = ()
+
+    def grant(self, module: str, capability: Capability) -> Grant | None:
+        """What it may touch where `capability` on `module` is asked for; None: nothing."""
+        found = []
+        for scope in self.scopes:
+            if capability not in scope.capabilities:
+                continue
+            own = () if scope.paths is None else (scope.paths,)
+            if scope.module in {module, "*"}:
+                found.append(own)
+            elif module == VAULT and scope.module in _FOLDERS:
+                found.append(((_FOLDERS[scope.module],), *own))
+        if not found:
+            return None
+        return EVERYWHERE if () in found else Grant(alternatives=tuple(found))
+
+
+EVERYWHERE = Grant(alternatives=None)
+EVERYTHING = (Scope(module="*", capabilities=frozenset(CAPABILITIES)),)
+NOBODY = Identity(kind="nobody", id="", name="nobody")

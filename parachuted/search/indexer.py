@@ -1,0 +1,262 @@
+"""Indexer: keeps the database in step with the vault, in a thread of its own.
+
+What has just changed goes first; what was there before is read the newest first. What is said to have changed is a hint: the thread looks.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+
+from parachuted.search.card import Card, make_card
+from parachuted.search.database import Database, is_garbled
+from parachuted.search.reader import Reader
+from parachuted.search.shelf import Shelf
+from parachuted.vault import NOTE_SUFFIXES, Entry, VaultRoot
+
+log = logging.getLogger(__name__)
+
+_BATCH = 256
+_BATCH_CHARACTERS = 1 << 20
+_KEPT_BYTES = 1 << 20
+_PAUSE_S = 5.0
+
+Listing = Callable[[], Mapping[str, Entry]]
+Report = Callable[[str, "str | None"], object]
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """A file that is there (`entry`), with its content where that was just read, or that is not."""
+
+    entry: Entry | None
+    data: bytes | None = None
+
+
+class Indexer:
+    """One thread that writes. In it are called `listing`, for what the vault holds, and `report`, with what is wrong, by subject."""
+
+    def __init__(
+        self, database: Database, root: VaultRoot, *, listing: Listing, report: Report, caught_up: Callable[[], None] = lambda: None
+    ) -> None:  # fmt: skip
+        self._database, self._reader, self._listing, self._report, self._caught_up = database, Reader(root), listing, report, caught_up
+        self._thread = threading.Thread(target=self._run, name="search", daemon=True)
+        self._wake = threading.Condition()
+        self._news: dict[str, News] = {}
+        self._kept_bytes = 0
+        self._is_closing = False
+        self._is_lost = False
+        self._must_compare = True
+        self._is_idle = False
+        self._had_backlog = False
+        self._backlog: dict[str, None] = {}
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="search-reader")
+        self._ahead: Future[dict[str, Card | None]] | None = None
+        self._indexed: set[str] = set()
+        self._next_old = self._next_new = 0
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether something is known that is not indexed yet."""
+        return not self._is_idle or bool(self._news)
+
+    @property
+    def waiting(self) -> int:
+        """How many files are to be indexed yet, as far as is known."""
+        return len(self._backlog) + len(self._news)
+
+    def start(self) -> None:
+        """Compare the database with the vault, then follow."""
+        self._thread.start()
+
+    def follow(self, path: str, entry: Entry | None, data: bytes | None = None) -> None:
+        """A file is there, with this content if it was read, or is gone. Returns at once."""
+        with self._wake:
+            size = len(data or b"")
+            keep = data is not None and self._kept_bytes + size <= _KEPT_BYTES
+            self._kept_bytes += size if keep else 0
+            self._news.pop(path, None)
+            self._news[path] = News(entry, data if keep else None)
+            self._wake.notify_all()
+
+    def settle(self, seconds: float) -> bool:
+        """Wait until all that is known is indexed, at most so long; whether it is. Blocks."""
+        with self._wake:
+            return self._wake.wait_for(lambda: not self.is_behind or self._is_closing, seconds) and not self.is_behind
+
+    def doubt(self, error: sqlite3.Error) -> None:
+        """Whoever read met this error: when the file is to blame, it is made anew."""
+        if is_garbled(error):
+            self._lose()
+
+    def look(self) -> None:
+        """See whether the file is still there; when it was deleted, it is made anew."""
+        if self._is_idle and not self._database.exists():
+            self._lose()
+
+    def close(self) -> None:
+        """End the thread, after what it has in hand. Blocks."""
+        with self._wake:
+            self._is_closing = True
+            self._wake.notify_all()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._pool.shutdown()
+
+    def _lose(self) -> None:
+        with self._wake:
+            self._is_lost = True
+            self._wake.notify_all()
+
+    def _run(self) -> None:
+        while self._wait():
+            try:
+                self._step()
+            except sqlite3.Error as error:
+                self._failed(error)
+            except OSError as error:
+                self._rest(f"the vault cannot be read ({error.strerror}), so what changes is not found; trying again")
+
+    def _wait(self) -> bool:
+        """Until there is something to do; False: end."""
+        if self._had_backlog and not self._backlog:
+            self._had_backlog = False
+            self._caught_up()
+        with self._wake:
+            while not (self._is_closing or self._is_lost or self._must_compare or self._news or self._backlog):
+                self._is_idle = True
+                self._wake.notify_all()
+                self._wake.wait()
+            return not self._is_closing
+
+    def _step(self) -> None:
+        if self._is_lost:
+            self._begin_anew("was deleted or cannot be read")
+        shelf = Shelf(self._database.writer())
+        if self._must_compare:
+            self._compare(shelf)
+            self._report("search.writing", None)
+        if self._news:
+            self._take_news(shelf)
+        elif self._backlog:
+            self._take_backlog(shelf)
+
+    def _compare(self, shelf: Shelf) -> None:
+        """What the vault holds against what is indexed. Raises sqlite3.Error."""
+        files, known = self._listing(), shelf.known()
+        notes = {path: entry for path, entry in files.items() if path.endswith(NOTE_SUFFIXES)}
+        fresh = [path for path, entry in notes.items() if path not in known or known[path][0] != entry.digest]
+        times = [(path, entry.mtime_ns / 1e9) for path, entry in notes.items() if path in known and known[path][0] == entry.digest]
+        times = [(path, modified) for path, modified in times if known[path][1] != modified]
+        others, known_others = files.keys() - notes.keys(), shelf.others()
+
+        def correct() -> None:
+            shelf.drop([*(known.keys() - notes.keys()), *(known_others - others)])
+            shelf.put_others(others - known_others)
+            shelf.touch(times)
+
+        if times or known.keys() - notes.keys() or others != known_others:
+            shelf.all_at_once(correct)
+        fresh.sort(key=lambda path: notes[path].mtime_ns, reverse=True)
+        self._backlog, self._ahead = dict.fromkeys(fresh), None
+        self._indexed = known.keys() & self._backlog.keys()
+        self._next_old = shelf.last_id() + len(fresh)
+        self._next_new = self._next_old + 1
+        self._must_compare = False
+        self._had_backlog = True
+
+    def _take_backlog(self, shelf: Shelf) -> None:
+        """Write what was read, while what comes after it is read."""
+        read = (self._ahead or self._pool.submit(self._read, list(islice(self._backlog, _BATCH)))).result()
+        following = list(islice((path for path in self._backlog if path not in read), _BATCH))
+        self._ahead = self._pool.submit(self._read, following) if following else None
+        order = [path for path in read if path in self._backlog]
+        cards = [card for path in order if (card := read[path]) is not None]
+        first = self._next_old - len(cards) + 1
+
+        def write() -> None:
+            shelf.drop(self._indexed & read.keys())
+            shelf.put(list(enumerate(reversed(cards), first)))
+
+        shelf.all_at_once(write)
+        self._next_old = first - 1
+        self._indexed -= read.keys()
+        for path in order:
+            del self._backlog[path]
+
+    def _read(self, paths: list[str]) -> dict[str, Card | None]:
+        """Those paths, or the first of them where they are much text; each with its card, None where the file is gone."""
+        cards: dict[str, Card | None] = {}
+        characters = 0
+        for path, card in self._reader.cards(paths):
+            cards[path] = card
+            characters += sum(map(len, card.texts)) if card is not None else 0
+            if characters > _BATCH_CHARACTERS or self._is_closing:
+                break
+        return {path: cards[path] for path in paths if path in cards}
+
+    def _take_news(self, shelf: Shelf) -> None:
+        with self._wake:
+            news = {path: self._news.pop(path) for path in list(islice(self._news, _BATCH))}
+            if not self._news:
+                self._kept_bytes = 0
+        self._is_idle = False
+        notes = {path: one for path, one in news.items() if one.entry is not None and path.endswith(NOTE_SUFFIXES)}
+        known = {path: shelf.digest(path) for path in notes}
+        changed = [path for path, one in notes.items() if one.entry is None or known[path] != one.entry.digest]
+        cards = [card for card in self._cards(changed, notes) if card is not None]
+        others = [path for path, one in news.items() if one.entry is not None and path not in notes]
+        kept = notes.keys() - changed
+
+        def write() -> None:
+            shelf.drop(path for path in news if path not in kept)
+            shelf.put(list(enumerate(cards, self._next_new)))
+            shelf.put_others(others)
+            shelf.touch((path, entry.mtime_ns / 1e9) for path in kept if (entry := notes[path].entry) is not None)
+
+        shelf.all_at_once(write)
+        self._next_new += len(cards)
+        self._indexed.difference_update(news)
+        for path in news:
+            self._backlog.pop(path, None)
+
+    def _cards(self, paths: list[str], news: Mapping[str, News]) -> list[Card | None]:
+        unread = dict(self._reader.cards([path for path in paths if news[path].data is None]))
+        found: list[Card | None] = []
+        for path in paths:
+            one = news[path]
+            if one.data is not None and one.entry is not None:
+                found.append(make_card(path, one.data, one.entry.mtime_ns / 1e9))
+            else:
+                found.append(unread.get(path))
+        return found
+
+    def _failed(self, error: sqlite3.Error) -> None:
+        log.warning("the search index could not be written", extra={"error": str(error)})
+        if is_garbled(error):
+            try:
+                self._begin_anew(f"cannot be used ({error})")
+            except OSError as refused:
+                self._rest(f"the search index cannot be made anew ({refused.strerror}); trying again")
+        else:
+            self._rest(f"the search index cannot be written ({error}), so what changes is not found; trying again")
+
+    def _begin_anew(self, why: str) -> None:
+        aside = self._database.set_aside()
+        self._is_lost, self._must_compare, self._is_idle = False, True, False
+        self._report("search", f"search.db {why}; what was left of it is in {aside}, and it is made anew from the vault")
+
+    def _rest(self, problem: str) -> None:
+        """Say what is wrong and wait a while, then compare everything: what was in hand is lost."""
+        self._report("search.writing", problem)
+        self._is_idle, self._must_compare = False, True
+        deadline = time.monotonic() + _PAUSE_S
+        with self._wake:
+            while not self._is_closing and (left := deadline - time.monotonic()) > 0:
+                self._wake.wait(left)

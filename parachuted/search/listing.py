@@ -1,0 +1,141 @@
+"""Listing: a query of notes as SQL. Every value goes in as a parameter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from parachuted.search.cursors import read_cursor
+from parachuted.search.rows import Filter, NoteQuery
+from parachuted.search.shelf import key_of
+from parachuted.search.values import measure
+from parachuted.search.words import plain, storable
+
+_BUILT_IN = {"title": "text", "modified": "number", "size": "number"}
+_MOST_VALUES = 200
+
+
+@dataclass(slots=True, kw_only=True)
+class Listing:
+    """Notes in an order, those after a place. The last three columns of the answer are what the order goes by."""
+
+    order: tuple[str, str, str]
+    descending: bool
+    join: str = ""
+    conditions: list[str] = field(default_factory=list)
+    values: list[object] = field(default_factory=list)
+
+    def sql(self, columns: str) -> str:
+        """The statement."""
+        where = f" WHERE {' AND '.join(self.conditions)}" if self.conditions else ""
+        down = " DESC" if self.descending else ""
+        rank, number, text = self.order
+        return (
+            f"SELECT {columns}, {rank} AS rank, {number} AS number, {text} AS text FROM notes{self.join}{where} "  # noqa: S608  none of it comes from outside
+            f"ORDER BY rank, number{down}, text{down}, notes.path{down}"  # by name: a plain 0 would be taken for a column's number
+        )
+
+    def add(self, condition: str, *values: object) -> None:
+        """One more condition."""
+        self.conditions.append(condition)
+        self.values += values
+
+
+def make_listing(query: NoteQuery) -> Listing:
+    """The listing that is asked for. Raises ValueError for a cursor that is none."""
+    listing = _ordered(query.sort.removeprefix("-"), descending=query.sort.startswith("-"))
+    if query.folder:
+        prefix = key_of(query.folder.rstrip("/") + "/")
+        listing.add("notes.path >= ? AND notes.path < ?", prefix, prefix[:-1] + b"0")
+    if query.tag:
+        tag = plain(storable(query.tag)).strip("#/")
+        listing.add("notes.id IN (SELECT note FROM tags WHERE tag = ? OR (tag >= ? AND tag < ?))", tag, f"{tag}/", f"{tag}0")
+    for one in query.filters:
+        _narrow(listing, one)
+    if query.after is not None:
+        _go_on(listing, query)
+    return listing
+
+
+def _ordered(key: str, *, descending: bool) -> Listing:
+    if key == "path":
+        return Listing(order=("0", "0", "''"), descending=descending)
+    if key == "title":
+        return Listing(order=("0", "0", "lower(notes.title)"), descending=descending)
+    if key in {"modified", "size"}:
+        return Listing(order=("0", f"notes.{key}", "''"), descending=descending)
+    listing = Listing(
+        order=(
+            "CASE WHEN sorted.kind IS NULL THEN 2 WHEN sorted.kind = 'text' THEN 1 ELSE 0 END",
+            "coalesce(sorted.number, 0.0)",
+            "CASE WHEN sorted.kind = 'text' THEN sorted.folded ELSE '' END",
+        ),
+        descending=descending,
+        join=" LEFT JOIN fields AS sorted ON sorted.note = notes.id AND sorted.key = ? AND sorted.at = 0",
+    )
+    listing.values.append(plain(storable(key)))
+    return listing
+
+
+def _go_on(listing: Listing, query: NoteQuery) -> None:
+    rank, number, text, path = read_cursor(query.after or "", query.sort, (int, (int, float), str, str))
+    sign = "<" if listing.descending else ">"
+    listing.add(
+        f"({listing.order[0]} > ? OR ({listing.order[0]} = ? AND ({listing.order[1]}, {listing.order[2]}, notes.path) {sign} (?, ?, ?)))",
+        *(rank, rank, number, text, bytes.fromhex(str(path))),
+    )
+
+
+def _narrow(listing: Listing, one: Filter) -> None:
+    if one.op == "exists":
+        wanted = one.value not in (False, "false", "0", "no")
+        if one.key in _BUILT_IN:
+            listing.add("1" if wanted else "0")
+        else:
+            listing.add(f"{'' if wanted else 'NOT '}EXISTS ({_FIELD})", plain(storable(one.key)))
+    elif one.op == "ne":
+        condition, values = _matching(one.key, "eq", [str(one.value)])
+        listing.add(f"NOT {condition}", *values)
+    else:
+        texts = list(one.value) if isinstance(one.value, tuple) else str(one.value).split(",") if one.op == "in" else [str(one.value)]
+        condition, values = _matching(one.key, "eq" if one.op == "in" else one.op, texts[:_MOST_VALUES])
+        listing.add(condition, *values)
+
+
+_FIELD = "SELECT 1 FROM fields WHERE fields.note = notes.id AND fields.key = ?"
+
+
+def _matching(key: str, op: str, texts: list[str]) -> tuple[str, list[object]]:
+    """Whether one of the texts is fulfilled, by one value of that key."""
+    values: list[object] = []
+    if key in _BUILT_IN:
+        tests = [_built_in(key, op, text.strip(), values) for text in texts]
+        return f"({' OR '.join(tests) or '0'})", values
+    values.append(plain(storable(key)))
+    tests = [_of_field(op, text.strip(), values) for text in texts]
+    return f"EXISTS ({_FIELD} AND ({' OR '.join(tests) or '0'}))", values
+
+
+_SIGNS = {"eq": "=", "gt": ">", "lt": "<"}
+
+
+def _of_field(op: str, text: str, values: list[object]) -> str:
+    kind, number = measure(text)
+    if kind == "text":
+        values.append(plain(storable(text)))
+        return f"(fields.kind = 'text' AND fields.folded {_SIGNS[op]} ?)" if op != "eq" else "fields.folded = ?"
+    values += [kind, number]
+    if op == "eq":
+        values.append(plain(text))
+        return "((fields.kind = ? AND fields.number = ?) OR fields.folded = ?)"
+    return f"(fields.kind = ? AND fields.number {_SIGNS[op]} ?)"
+
+
+def _built_in(key: str, op: str, text: str, values: list[object]) -> str:
+    if key == "title":
+        values.append(plain(storable(text)))
+        return f"lower(notes.title) {_SIGNS[op]} ?"
+    kind, number = measure(text)
+    if kind == "text":
+        return "0"
+    values.append(number)
+    return f"notes.{key} {_SIGNS[op]} ?"

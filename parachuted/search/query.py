@@ -1,0 +1,150 @@
+"""Query: what a person types into the search box, as an expression of FTS5 that is never malformed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from parachuted.search.words import cut, facet, is_spaceless, plain, words_of, written_words_of
+
+LONGEST = 1_000
+MOST_TERMS = 32
+_SHORTEST_BEGINNING = 2
+_TERM = re.compile(r"(?P<minus>-?)(?:(?P<key>[^\W\d_][\w-]*):)?(?:\"(?P<phrase>[^\"]*)(?:\"|\Z)|(?P<word>[^\s\"]+))?", re.UNICODE)
+_BLANK = re.compile(r"\s+")
+_COLUMNS = {"title": "title", "heading": "headings", "headings": "headings", "body": "body", "path": "place"}
+PARTS = {"title": "title", "headings": "headings", "body": "body", "tags": "tags", "frontmatter": "matter"}
+
+
+class QueryError(ValueError):
+    """The query cannot be answered; the message says why, to a person."""
+
+
+class Term(NamedTuple):
+    """A word or phrase that is sought in the texts: its words, folded, and whether the last is only the beginning of one."""
+
+    words: tuple[str, ...]
+    is_beginning: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """`expression` is FTS5's, `titles` the same where all terms stand in titles (None: nothing to be sought there)."""
+
+    expression: str
+    titles: str | None
+    terms: tuple[Term, ...]
+
+
+def parse_query(text: str, *, part: str | None = None, within: Sequence[Sequence[str]] = ()) -> Query:
+    """Read a query. `part`: a key of PARTS that words must stand in; `within`: of each of these, notes have to be in one of the folders.
+
+    Raises QueryError for one that is too long, seeks nothing, or would match nearly everything.
+    """
+    if len(text) > LONGEST:
+        raise QueryError(f"the query is longer than {LONGEST} characters")
+    reading = _Reading()
+    at = 0
+    while at < len(text):
+        blank = _BLANK.match(text, at)
+        if blank is not None:
+            at = blank.end()
+            continue
+        match = _TERM.match(text, at)
+        if match is None or match.end() == at:
+            at += 1
+            continue
+        reading.take(match)
+        at = match.end()
+    return reading.query(part, within)
+
+
+class _Reading:
+    """The terms that were read so far, as expressions."""
+
+    def __init__(self) -> None:
+        self._sought: list[str] = []
+        self._facets: list[str] = []
+        self._unwanted: list[str] = []
+        self._terms: list[Term] = []
+
+    def take(self, match: re.Match[str]) -> None:
+        """Take in one term."""
+        value = match["phrase"] if match["phrase"] is not None else match["word"] or ""
+        is_beginning = match["phrase"] is None and value.endswith("*")
+        key = match["key"]
+        expression = self._keyed(plain(key), value, is_beginning) if key else self._free(value, is_beginning, match["minus"])
+        if expression is None:
+            return
+        if match["minus"]:
+            self._unwanted.append(expression)
+        elif key:
+            self._facets.append(expression)
+        else:
+            self._sought.append(expression)
+        if len(self._sought) + len(self._facets) + len(self._unwanted) > MOST_TERMS:
+            raise QueryError(f"the query holds more than {MOST_TERMS} terms")
+
+    def query(self, part: str | None, within: Sequence[Sequence[str]]) -> Query:
+        """What was read."""
+        if not self._sought and not self._facets:
+            raise QueryError("write what to look for, such as a word" + (", besides what is to be left out" if self._unwanted else ""))
+        sought = " AND ".join(self._sought)
+        rest = [*self._facets, *map(_any, within)]
+        if part is not None and sought:
+            sought = f"{{{PARTS[part]}}} : ({sought})"
+        is_anywhere = bool(sought) and part is None
+        return Query(
+            expression=self._whole(sought, rest),
+            titles=self._whole(f"{{title}} : ({sought})", rest) if is_anywhere else None,
+            terms=tuple(self._terms),
+        )
+
+    def _whole(self, sought: str, rest: Sequence[str]) -> str:
+        wanted = " AND ".join([*([f"({sought})"] if sought else []), *rest])
+        return f"({wanted}) NOT ({' OR '.join(self._unwanted)})" if self._unwanted else wanted
+
+    def _free(self, value: str, is_beginning: bool, minus: str) -> str | None:  # noqa: FBT001
+        words = words_of(value)
+        if not words:
+            return None
+        if not minus:
+            self._terms.append(Term(tuple(words), is_beginning))
+        return _phrase(value, words, is_beginning=is_beginning)
+
+    def _keyed(self, key: str, value: str, is_beginning: bool) -> str | None:  # noqa: FBT001
+        words = words_of(value)
+        if key in _COLUMNS:
+            beginning = is_beginning or (key == "path" and bool(words) and len(words[-1]) >= _SHORTEST_BEGINNING)
+            return f"{{{_COLUMNS[key]}}} : {_phrase(value, words, is_beginning=beginning)}" if words else None
+        if key in {"tag", "tags"}:
+            tag = plain(value).strip("#/*")
+            if not tag:
+                return _word(facet("key", "tags"))
+            return f"{{tags}} : {_phrase(value, words, is_beginning=True)}" if is_beginning and words else _word(facet("tag", tag))
+        if not words:
+            return _word(facet("key", key))
+        valued = " AND ".join(_word(facet("value", f"{key}\n{word}")) for word in words[:MOST_TERMS])
+        return f"(({valued}) OR {_phrase(f'{key} {value}', [*words_of(key), *words], is_beginning=is_beginning)})"
+
+
+def _phrase(value: str, words: Sequence[str], *, is_beginning: bool) -> str:
+    if not is_beginning:
+        return _word(_letters(value))
+    if len(words[-1]) < _SHORTEST_BEGINNING and not is_spaceless(words[-1]):
+        raise QueryError(f"write at least {_SHORTEST_BEGINNING} letters before *")
+    return f"{_word(_letters(value))} *"
+
+
+def _letters(value: str) -> str:
+    return " ".join(written_words_of(value))
+
+
+def _word(text: str) -> str:
+    return '"' + cut(text).replace('"', " ") + '"'
+
+
+def _any(folders: Sequence[str]) -> str:
+    return "(" + " OR ".join(_word(facet("folder", folder)) for folder in folders) + ")"

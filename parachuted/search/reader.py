@@ -1,0 +1,76 @@
+"""Reader: reads notes from the vault and makes their cards."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+
+from parachuted.search.card import KEPT_OF_LARGE, LARGEST, Card, large_card, make_card, nameless_card
+from parachuted.vault import VaultRoot
+from parachuted.vault.root import let_go
+from parachuted.vault.seen import GONE
+
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CHUNK = 1 << 20
+
+
+class Reader:
+    """Reads each folder's notes through one descriptor."""
+
+    def __init__(self, root: VaultRoot) -> None:
+        self._root = root
+
+    def cards(self, paths: Iterable[str]) -> Iterator[tuple[str, Card | None]]:
+        """Each path with its card, None where there is no such file any more; folder by folder. OSError when the vault is not there."""
+        folders: dict[str, list[str]] = {}
+        for path in paths:
+            folders.setdefault(path.rpartition("/")[0], []).append(path)
+        for folder, below in folders.items():
+            try:
+                with self._root.opened_folder(folder) as descriptor:
+                    for path in below:
+                        yield path, _card(path, descriptor)
+            except OSError as error:
+                if error.errno == errno.ESTALE:
+                    raise
+                yield from ((path, None if error.errno in GONE else _unread(path, error)) for path in below)
+
+
+def _card(path: str, folder: int) -> Card | None:
+    try:
+        descriptor = os.open(path.rpartition("/")[2], _FILE, dir_fd=folder)
+    except OSError as error:
+        return None if error.errno in GONE else _unread(path, error)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        return _read(path, descriptor, status)
+    except OSError as error:
+        return _unread(path, error)
+    finally:
+        let_go(descriptor)
+
+
+def _read(path: str, descriptor: int, status: os.stat_result) -> Card:
+    modified = status.st_mtime_ns / 1e9
+    data = os.read(descriptor, min(status.st_size + 1, _CHUNK))
+    if len(data) <= status.st_size < _CHUNK:
+        return make_card(path, data, modified)
+    parts, size, digest = [data], len(data), sha256(data)
+    while part := os.read(descriptor, _CHUNK):
+        digest.update(part)
+        size += len(part)
+        if size <= LARGEST:
+            parts.append(part)
+    if size > LARGEST:
+        return large_card(path, b"".join(parts)[:KEPT_OF_LARGE], modified, size, digest.hexdigest())
+    return make_card(path, b"".join(parts), modified)
+
+
+def _unread(path: str, error: OSError) -> Card:
+    reason = f"it cannot be read ({os.strerror(error.errno or errno.EIO)}); it is found by its name only"
+    return nameless_card(path, 0.0, 0, "", reason)

@@ -1,0 +1,106 @@
+"""Search: the index of one vault, as the daemon holds it: what follows the disk, and what answers."""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from parachuted.search.catalogue import Catalogue
+from parachuted.search.database import Database
+from parachuted.search.finder import Finder, Found
+from parachuted.search.indexer import Indexer, Report
+from parachuted.search.query import Query
+from parachuted.search.shelf import text_of
+from parachuted.vault import Entry, Index, VaultRoot
+
+_SECONDS = 5.0
+_TRIES = 50
+_BETWEEN_TRIES_S = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unindexed:
+    """A note that not all of is found, and why."""
+
+    path: str
+    reason: str
+
+
+class Search:
+    """Everything of the index that others need. `report` is called in a thread; it takes a subject and what is wrong with it, or None."""
+
+    def __init__(
+        self, path: Path, root: VaultRoot, index: Index, report: Report, *, caught_up: Callable[[], None] = lambda: None
+    ) -> None:  # fmt: skip
+        """Touches nothing until `start`."""
+        self._database = Database(path)
+        self._finder = Finder(self._database)
+        self._indexer = Indexer(self._database, root, listing=lambda: files_of(index), report=report, caught_up=caught_up)
+        self._database.met = self._indexer.doubt
+        self.catalogue = Catalogue(self._database)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether something is known that is not indexed yet."""
+        return self._indexer.is_behind
+
+    @property
+    def waiting(self) -> int:
+        """How many files are to be indexed yet."""
+        return self._indexer.waiting
+
+    def start(self) -> None:
+        """Begin to follow the vault, in a thread."""
+        self._indexer.start()
+
+    def follow(self, path: str, entry: Entry | None, data: bytes | None = None) -> None:
+        """A file is there, with this content if it was read, or is gone. Returns at once."""
+        self._indexer.follow(path, entry, data)
+
+    def settle(self, seconds: float) -> bool:
+        """Wait until all that is known is indexed, at most so long; whether it is. Blocks."""
+        return self._indexer.settle(seconds)
+
+    def look(self) -> None:
+        """See whether the file of the index is still there. Returns at once."""
+        self._indexer.look()
+
+    def find(self, query: Query, limit: int, sees: Callable[[str], bool] | None, *, explain: bool = False) -> Found:
+        """The best notes; `sees` None: all exist for the caller. Blocks. Raises StorageFailedError while the index cannot be read."""
+        return self._finder.find(query, limit, sees, explain=explain)
+
+    def unindexed(self) -> list[Unindexed]:
+        """The notes that are not found by all of their text, by path. Blocks. Raises StorageFailedError."""
+        with self._database.reading(_SECONDS) as connection:
+            rows = connection.execute("SELECT path, reason FROM notes WHERE reason IS NOT NULL ORDER BY path").fetchall()
+        return [Unindexed(path=text_of(path), reason=reason) for path, reason in rows]
+
+    def count(self) -> int:
+        """How many notes are indexed. Blocks. Raises StorageFailedError."""
+        with self._database.reading(_SECONDS) as connection:
+            return int(connection.execute("SELECT count(*) FROM notes").fetchone()[0])
+
+    def close(self) -> None:
+        """End the thread and close the file. Blocks."""
+        self._indexer.close()
+        self._database.close()
+
+
+def files_of(index: Index) -> Mapping[str, Entry]:
+    """What the index holds, read in another thread than the one that changes it: when that is met at its work, it is read again.
+
+    OSError when that does not help: nothing is to be taken as gone then.
+    """
+    for _ in range(_TRIES):
+        try:
+            return {
+                f"{folder}/{name}" if folder else name: entry
+                for folder in index.all_folders()
+                for name, entry in dict(index.entries(folder)).items()
+            }
+        except RuntimeError:
+            time.sleep(_BETWEEN_TRIES_S)
+    raise OSError(errno.EAGAIN, "too much changes at once")

@@ -1,0 +1,301 @@
+"""Journal: the one file that holds every table's records, a line a batch, replayed when it is opened.
+
+A line is `crc32 json`, where the json lists changes as `[table, key, document or null]`. Only appended to, so that one change
+costs one write and one fdatasync whatever the file holds; written anew from memory when most of it is dead or in doubt.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeAlias
+
+from parachuted.errors import StorageFailedError
+
+log = logging.getLogger(__name__)
+
+Document: TypeAlias = dict[str, object]
+Tables: TypeAlias = dict[str, dict[str, Document]]
+Change: TypeAlias = tuple[str, str, str]  # table, key, the document as JSON ("null": it is gone)
+
+GONE = "null"
+_FORMAT = 1
+_RECORDS_A_LINE = 50
+_SLACK = 1_000
+_HIGH_WATER = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disk:
+    """Disk: the system calls that change a journal, named so that each can be made to fail."""
+
+    open: Callable[[Path, int, int], int] = os.open
+    write: Callable[[int, bytes], int] = os.write
+    fdatasync: Callable[[int], None] = os.fsync if sys.platform == "darwin" else os.fdatasync
+    fsync: Callable[[int], None] = os.fsync
+    ftruncate: Callable[[int, int], None] = os.ftruncate
+    link: Callable[[Path, Path], None] = os.link
+    replace: Callable[[Path, Path], None] = os.replace
+
+
+SYSTEM = Disk()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Replay:
+    tables: Tables = field(default_factory=dict)
+    lines: int = 0
+    changes: int = 0
+    length: int = 0
+    torn: int = 0
+    garbled: int = 0
+    newer: bool = False
+
+
+class Journal:
+    """An open journal and the tables it holds; its owner changes `tables`, then appends what changed."""
+
+    def __init__(self, path: Path, *, disk: Disk = SYSTEM, high_water: int = _HIGH_WATER) -> None:
+        """Open or begin the journal at `path`, and mend it if need be; StorageFailedError if the disk refuses.
+
+        `high_water` is the length in bytes past which it is written anew while in use, if four fifths of it are dead.
+        """
+        self.path = path
+        self.tables: Tables = {}
+        self.problems: tuple[str, ...] = ()
+        self._disk = disk
+        self._high_water = high_water
+        self._mark = high_water
+        self._fd = -1
+        self._length = self._changes = 0
+        self._in_doubt = False
+        with _refusals(path), contextlib.ExitStack() as undo:
+            undo.callback(self._close_file)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._temporary.unlink(missing_ok=True)
+            self._load(_replay(path) if path.exists() else None)
+            undo.pop_all()
+
+    def append(self, changes: Sequence[Change]) -> None:
+        """Make `changes`, which `tables` hold already, durable as one; StorageFailedError if they are not."""
+        if self._fd < 0:
+            raise StorageFailedError(f"{self.path.name} is closed")
+        with _refusals(self.path):
+            if self._in_doubt:
+                self._rewrite()
+            else:
+                self._append(_line(f"[{','.join(_written(*change) for change in changes)}]"), len(changes))
+        if self._length > self._mark:
+            self._compact()
+
+    def close(self) -> None:
+        """Close the file, leaving out what is dead if that is most of it."""
+        if self._fd < 0:
+            return
+        if self._mostly_dead():
+            self._compact()
+        self._close_file()
+
+    @property
+    def _temporary(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.tmp")
+
+    def _load(self, replay: _Replay | None) -> None:
+        if replay is None:
+            self._rewrite()
+            return
+        self.tables = replay.tables
+        aside = self._set_aside() if replay.garbled or replay.newer else None
+        self.problems = _losses(self.path, replay, aside)
+        if aside or not replay.lines:
+            self._rewrite()
+        else:
+            self._resume(replay)
+
+    def _resume(self, replay: _Replay) -> None:
+        self._fd = self._disk.open(self.path, os.O_WRONLY | os.O_APPEND, 0o600)
+        self._length, self._changes = replay.length, replay.changes
+        self._mark = self._next_mark()
+        self._in_doubt = replay.torn > 0 and not self._take_back()
+        if self._mostly_dead():
+            self._compact()
+
+    def _close_file(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+
+    def _append(self, line: bytes, changes: int) -> None:
+        self._in_doubt = True  # until it is known: an interrupt may come anywhere below
+        try:
+            _write(self._disk, self._fd, line)
+        except OSError:
+            self._in_doubt = not self._take_back()
+            raise
+        try:
+            self._disk.fdatasync(self._fd)
+        except OSError:
+            self._take_back()  # what the page cache holds now says nothing about the disk: still in doubt
+            raise
+        self._length += len(line)
+        self._changes += changes
+        self._in_doubt = False
+
+    def _take_back(self) -> bool:
+        try:
+            self._disk.ftruncate(self._fd, self._length)
+        except OSError:
+            return False
+        return True
+
+    def _rewrite(self) -> None:
+        fd = self._disk.open(self._temporary, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            length = sum(_write(self._disk, fd, line) for line in _lines(self.tables))
+            self._disk.fsync(fd)
+            self._in_doubt = True  # from here on, which file has the name is known only at the end
+            self._disk.replace(self._temporary, self.path)
+        except BaseException:
+            os.close(fd)
+            self._temporary.unlink(missing_ok=True)
+            raise
+        self._adopt(fd, length)
+
+    def _adopt(self, fd: int, length: int) -> None:
+        self._close_file()
+        self._fd, self._length, self._changes = fd, length, self._live()
+        self._mark = self._next_mark()
+        _sync_folder(self._disk, self.path.parent)
+        self._in_doubt = False
+
+    def _compact(self) -> None:
+        try:
+            self._rewrite()
+        except OSError as error:
+            self._mark = self._next_mark()
+            log.warning("the state could not be compacted", extra={"file": str(self.path), "error": str(error)})
+
+    def _next_mark(self) -> int:
+        return max(self._high_water, 5 * self._length)
+
+    def _live(self) -> int:
+        return sum(map(len, self.tables.values()))
+
+    def _mostly_dead(self) -> bool:
+        live = self._live()
+        return self._changes - live > 2 * live + _SLACK
+
+    def _set_aside(self) -> Path:
+        stamp = f"{self.path.name}.garbled-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+        names = (stamp if number == 1 else f"{stamp}-{number}" for number in range(1, sys.maxsize))
+        aside = next(place for name in names if not (place := self.path.with_name(name)).exists())
+        try:
+            self._disk.link(self.path, aside)
+        except OSError:  # a file system without hard links
+            aside.write_bytes(self.path.read_bytes())
+        return aside
+
+
+@contextlib.contextmanager
+def _refusals(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageFailedError(f"the disk refused {path.name}: {error.strerror}", errno=error.errno) from error
+
+
+def _line(text: str) -> bytes:
+    data = text.encode()
+    return b"%08x %s\n" % (zlib.crc32(data), data)
+
+
+def _written(table: str, key: str, document: str) -> str:
+    return f"[{json.dumps(table)},{json.dumps(key)},{document}]"
+
+
+def _lines(tables: Tables) -> Iterator[bytes]:
+    yield _line(json.dumps({"format": _FORMAT}))
+    for name, records in tables.items():
+        entries = [[name, key, document] for key, document in records.items()]
+        for start in range(0, len(entries), _RECORDS_A_LINE):
+            yield _line(json.dumps(entries[start : start + _RECORDS_A_LINE], separators=(",", ":")))
+
+
+def _write(disk: Disk, fd: int, data: bytes) -> int:
+    written = disk.write(fd, data)
+    while written < len(data):  # a short write: ask again, for the reason
+        written += disk.write(fd, data[written:])
+    return written
+
+
+def _sync_folder(disk: Disk, folder: Path) -> None:
+    fd = disk.open(folder, os.O_RDONLY | os.O_DIRECTORY, 0)
+    try:
+        disk.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _replay(path: Path) -> _Replay:
+    replay = _Replay()
+    with path.open("rb") as file:
+        for line in file:
+            if not line.endswith(b"\n"):
+                replay.torn = len(line)
+                break
+            replay.lines += 1
+            replay.length += len(line)
+            _apply(line, replay)
+    return _Replay(lines=replay.lines, newer=True) if replay.newer else replay
+
+
+def _apply(line: bytes, replay: _Replay) -> None:
+    try:
+        content = _content(line)
+        if isinstance(content, dict):
+            replay.newer = replay.newer or content["format"] != _FORMAT
+            return
+        for table, key, document in content:
+            if document is None:
+                replay.tables.get(table, {}).pop(key, None)
+            else:
+                replay.tables.setdefault(table, {})[key] = document
+        replay.changes += len(content)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        replay.garbled += 1
+
+
+def _content(line: bytes) -> dict[str, object] | list[tuple[str, str, Document | None]]:
+    data = line[9:-1]
+    if line[:9] != b"%08x " % zlib.crc32(data):
+        raise ValueError("the checksum differs")
+    content: dict[str, object] | list[tuple[str, str, Document | None]] = json.loads(data)
+    if isinstance(content, list):
+        return [_change(*change) for change in content]
+    return content
+
+
+def _change(table: object, key: object, document: object) -> tuple[str, str, Document | None]:
+    if isinstance(table, str) and isinstance(key, str) and (document is None or isinstance(document, dict)):
+        return table, key, document
+    raise TypeError("not a change")
+
+
+def _losses(path: Path, replay: _Replay, aside: Path | None) -> tuple[str, ...]:
+    name, kept = path.name, aside.name if aside else ""
+    gone = f"{replay.garbled} of its {replay.lines} lines were unreadable"
+    told = (
+        (replay.newer, f"{name} was written by a newer version; it was set aside as {kept}, and begun anew"),
+        (replay.garbled, f"{name} was set aside as {kept}: {gone}, and the rest was kept"),
+        (replay.torn, f"{name} ended within a line, as after a crash; those {replay.torn} bytes were dropped"),
+        (not replay.lines and not replay.torn, f"{name} was empty, and was begun anew"),
+    )
+    return tuple(sentence for happened, sentence in told if happened)

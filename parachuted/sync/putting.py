@@ -1,0 +1,70 @@
+"""Putting: a whole text that comes from elsewhere into the vault, so that nothing that stood there is lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from parachuted.errors import ConflictError, NotFoundError, StorageFailedError
+from parachuted.vault import Author, Objects, Store, VaultPath, Written, printable
+
+_ATTEMPTS = 5
+Outcome: TypeAlias = Literal["created", "written", "merged", "unchanged"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Put:
+    """What became of it. `replaced` is the digest of a text that was overwritten unseen; history has it. `hash`: what stands there now."""
+
+    path: VaultPath
+    outcome: Outcome
+    hash: str
+    replaced: str | None = None
+
+
+def can_be_merged(*texts: bytes) -> bool:
+    """Whether these are texts, whose lines may be brought together."""
+    try:
+        return all("\0" not in text.decode("utf-8") for text in texts)
+    except UnicodeDecodeError:
+        return False
+
+
+def put_whole(store: Store, objects: Objects, path: VaultPath, data: bytes, author: Author, *, base: str | None = None) -> Put:
+    """Make the file, or put `data` in its place; `base` is the digest of the text that it was made from. Blocks on the disk.
+
+    A text that moved on from the base is merged. Raises ConflictError, with the text that stands there, which is kept as a base for the
+    next attempt, where the two clash, the base is not known, or one of them is no text; PathRefusedError, StorageFailedError.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            present = store.read(path)
+        except NotFoundError:
+            try:
+                made = store.create(path, data, author)
+            except ConflictError:
+                continue  # somebody made it in between
+            return Put(path=made.path, outcome="created", hash=str(made.after))
+        if present.data == data:
+            return Put(path=path, outcome="unchanged", hash=present.digest)
+        if base is None:
+            written = store.replace(path, data, author)
+            return _told(written, replaced=written.before)
+        known = present.data if base == present.digest else objects.get(base)
+        if known is None or (base != present.digest and not can_be_merged(known, data, present.data)):
+            objects.put(present.data)
+            raise ConflictError(base=known or b"", ours=data, theirs=present.data)
+        objects.put(known)
+        try:
+            return _told(store.replace(path, data, author, base=base))
+        except ConflictError as error:
+            objects.put(error.theirs)
+            raise
+        except NotFoundError:
+            continue  # it went in between
+    raise StorageFailedError(f"{printable(path)} is being changed too quickly; nothing was written")
+
+
+def _told(written: Written, *, replaced: str | None = None) -> Put:
+    outcome: Outcome = "merged" if written.merged else "written" if written.changed else "unchanged"
+    return Put(path=written.path, outcome=outcome, hash=str(written.after), replaced=replaced if written.changed else None)

@@ -1,0 +1,72 @@
+"""Budget: how many runs there may be, for a cause and over time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from parachuted.tasks.queue import Task
+from parachuted.vault import History
+
+_SPANS = {"runs_per_hour": timedelta(hours=1), "runs_per_day": timedelta(days=1)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The most runs in any hour, in any day (24 hours), and for one cause."""
+
+    runs_per_hour: int
+    runs_per_day: int
+    runs_per_cause: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exceeded:
+    """Which budget is used up, and its limit."""
+
+    budget: str
+    limit: int
+
+    def __str__(self) -> str:
+        return f"the budget of {self.limit} {self.budget.replace('_', ' ')} is used up"
+
+
+class Budget:
+    """Counts the runs in the history, so that a restart forgets nothing.
+
+    `begun` are tasks whose runs have begun; those that are not in the history yet count too.
+    """
+
+    def __init__(self, limits: Limits, history: History) -> None:
+        self.limits = limits
+        self._history = history
+
+    def exceeded(self, now: datetime, begun: Collection[Task] = ()) -> Exceeded | None:
+        """The budget over time that is used up, if one is."""
+        more = len(self._uncounted(begun))
+        for budget, limit in (("runs_per_hour", self.limits.runs_per_hour), ("runs_per_day", self.limits.runs_per_day)):
+            if self._in(now, _SPANS[budget]) + more >= limit:
+                return Exceeded(budget=budget, limit=limit)
+        return None
+
+    def causes_left(self, task: Task, begun: Collection[Task] = ()) -> tuple[str, ...]:
+        """Those of a task's causes that may still have a run."""
+        more = [cause for one in self._uncounted(begun) for cause in one.causes]
+        limit = self.limits.runs_per_cause
+        return tuple(cause for cause in task.causes if self._history.count_runs(cause=cause) + more.count(cause) < limit)
+
+    def cause_exceeded(self) -> Exceeded:
+        """What to say when no cause of a task has a run left."""
+        return Exceeded(budget="runs_per_cause", limit=self.limits.runs_per_cause)
+
+    def used(self, now: datetime) -> dict[str, int]:
+        """Runs in the last hour and day."""
+        return {"runs_last_hour": self._in(now, _SPANS["runs_per_hour"]), "runs_last_day": self._in(now, _SPANS["runs_per_day"])}
+
+    def _in(self, now: datetime, span: timedelta) -> int:
+        """Runs in the last such span. What lies ahead of now was counted by a clock that has been put right since."""
+        return self._history.count_runs(since=now - span, until=now + span)
+
+    def _uncounted(self, begun: Collection[Task]) -> list[Task]:
+        return [task for task in begun if self._history.run(str(task.run)) is None]

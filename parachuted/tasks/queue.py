@@ -1,0 +1,271 @@
+"""Queue: one task a watcher, waiting for quiet, for those upstream of it, and for its turn.
+
+Every change is durable before it counts, and joins the state's open batch, so that work and the reviews it rests on never part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime, timedelta
+from typing import Literal, Protocol
+
+from parachuted.errors import NotFoundError
+from parachuted.state import State
+from parachuted.tasks.causes import Causes
+from parachuted.vault import new_id
+
+_LONGEST_BACK_OFF_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """How long a task waits for more of the same: `quiet_s` after the last change, `longest_s` after the first, in seconds."""
+
+    quiet_s: float
+    longest_s: float
+
+
+class Order(Protocol):
+    """Who is upstream of whom."""
+
+    async def prepare(self) -> None:
+        """Work the order out, if the declarations are others now."""
+
+    def blockers(self, watchers: Collection[str]) -> Mapping[str, str]:
+        """For each of these watchers that is downstream of another of them, one such."""
+
+    def downstream(self, path: str) -> Iterable[str]:
+        """Those who watch that note."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A watcher has something to review. `parents` are the runs whose writes woke it; `reason` says what it waits for.
+
+    `run` is the run that works on it, also while that waits to be tried again.
+    """
+
+    id: str
+    watcher: str
+    state: Literal["queued", "running"]
+    causes: tuple[str, ...]
+    parents: tuple[str, ...]
+    first_at: datetime
+    last_at: datetime
+    due_at: datetime
+    attempts: int = 0
+    run: str | None = None
+    reason: str | None = None
+
+
+class Queue:
+    """The tasks of one vault: for each watcher at most one that waits and one that is worked on."""
+
+    def __init__(self, state: State, causes: Causes, window: Window, order: Order) -> None:
+        self._table = state.table("curator_tasks")
+        self._causes = causes
+        self._window = window
+        self._longest = timedelta(seconds=max(window.quiet_s, window.longest_s, _LONGEST_BACK_OFF_S))
+        self._order = order
+        self._changed: Callable[[], None] = lambda: None
+        self._tasks: dict[str, Task] = {}
+        self._queued: dict[str, str] = {}
+        self._parked: set[str] = set()
+        self._waiting: dict[str, str] | None = None
+        self._load()
+        state.on_undone(self._load)
+
+    def on_change(self, call: Callable[[], None]) -> None:
+        """Call this whenever a task comes, goes or may begin at another moment."""
+        self._changed = call
+
+    def all(self) -> list[Task]:
+        """Every task, the one due first first."""
+        return sorted(self._tasks.values(), key=lambda task: (task.due_at, task.watcher, task.id))
+
+    def get(self, task: str) -> Task | None:
+        """The task of that name, if it is not done."""
+        return self._tasks.get(task)
+
+    def queued(self, watcher: str) -> Task | None:
+        """The task that waits for that watcher."""
+        return self._tasks.get(self._queued.get(watcher, ""))
+
+    def add(self, watcher: str, *, causes: Iterable[str], parents: Iterable[str], at: datetime, wait: bool) -> tuple[Task, bool]:
+        """Queue a review, or add to the one that waits; tells whether it is new. `wait`: for quiet, since a person may go on typing."""
+        present = self.queued(watcher)
+        if present is None:
+            due = at + timedelta(seconds=min(self._window.quiet_s, self._window.longest_s)) if wait else at
+            task = Task(
+                id=self._free_id(at), watcher=watcher, state="queued", causes=_joined(causes), parents=_joined(parents), first_at=at,
+                last_at=at, due_at=due,
+            )  # fmt: skip
+        else:
+            causes, parents = _joined(present.causes, causes), _joined(present.parents, parents)
+            first = min(present.first_at, at)
+            due = self._due_again(present, first, at, wait=wait)
+            reason = None if present.id in self._parked else present.reason
+            task = replace(present, causes=causes, parents=parents, first_at=first, last_at=at, due_at=due, reason=reason)
+        self._parked.discard(task.id)
+        self._put(task)
+        return task, present is None
+
+    def withdraw(self, watcher: str) -> Task | None:
+        """Nothing is left to review: drop the task that waits, unless its run has begun and has to be ended properly."""
+        task = self.queued(watcher)
+        if task is None or task.run is not None:
+            return None
+        self._drop(task)
+        return task
+
+    def rename(self, watcher: str, now: str) -> None:
+        """A watcher has another path: the task that waits for it waits for it there."""
+        task, other = self.queued(watcher), self.queued(now)
+        if task is not None and other is not None:
+            self._drop(task)
+            self._put(replace(other, causes=_joined(other.causes, task.causes), parents=_joined(other.parents, task.parents)))
+        elif task is not None:
+            self._put(replace(task, watcher=now))
+
+    async def prepare(self) -> None:
+        """Work out who has to wait for whom; to be called before `ready`."""
+        await self._order.prepare()
+        self._waiting = None
+
+    def ready(self, now: datetime) -> Iterator[Task]:
+        """The tasks that may begin now, in order; asked one by one, since what has begun may make others wait."""
+        for task in self.all():
+            is_due = task.state == "queued" and task.id not in self._parked and self._is_due(task, now)
+            if is_due and task.id in self._tasks and self.waits_for(task) is None:
+                yield self._tasks[task.id]
+
+    def waits_for(self, task: Task) -> str | None:
+        """The watcher it has to wait for, if any: one upstream that the same cause has woken, one at work that it watches, or itself."""
+        if task.state == "running":
+            return None
+        if self._waiting is None:
+            self._waiting = self._work_out_waiting()
+        return self._waiting.get(task.watcher)
+
+    def next_due(self, now: datetime) -> datetime | None:
+        """When the next task that is not due yet will be."""
+        return min((task.due_at for task in self._tasks.values() if task.state == "queued" and not self._is_due(task, now)), default=None)
+
+    def begin(self, task: Task, run: str, causes: Sequence[str]) -> Task:
+        """The task is being worked on in that run, for these of its causes, which will not wake the watcher again."""
+        self._causes.wake(task.watcher, causes)
+        running = replace(task, state="running", run=run, causes=tuple(causes), reason=None)
+        self._put(running)
+        return running
+
+    def put_back(self, task: Task, *, due_at: datetime, reason: str | None) -> Task:
+        """The task was begun and could not be done; it is tried again. One that came for the watcher meanwhile joins it."""
+        later = self.queued(task.watcher)
+        back = replace(task, state="queued", due_at=due_at, attempts=task.attempts + 1, reason=reason)
+        if later is not None and later.id != task.id:
+            self._drop(later)
+            back = replace(
+                back, causes=_joined(task.causes, later.causes), parents=_joined(task.parents, later.parents), last_at=later.last_at
+            )
+        self._put(back)
+        return back
+
+    def hold(self, task: Task, reason: str | None, *, park: bool = False) -> None:
+        """Say what a queued task waits for. `park`: until something new comes for it; nobody waits for it then. Not kept over a restart."""
+        if task.reason != reason:
+            self._tasks[task.id] = replace(task, reason=reason)
+        if park:
+            self._parked.add(task.id)
+            self._waiting = None
+
+    def finish(self, task: Task) -> None:
+        """The task is done with."""
+        self._drop(task)
+
+    def running(self) -> list[Task]:
+        """The tasks being worked on; at the start, those that were when the last daemon ended."""
+        return [task for task in self._tasks.values() if task.state == "running"]
+
+    def causes(self) -> set[str]:
+        """Every cause that a task carries."""
+        return {cause for task in self._tasks.values() for cause in task.causes}
+
+    def _free_id(self, at: datetime) -> str:
+        """One that no task has: thousands may come at one moment."""
+        while (found := new_id("t", at)) in self._tasks:
+            pass
+        return found
+
+    def _due_again(self, present: Task, first: datetime, at: datetime, *, wait: bool) -> datetime:
+        quiet = min(at + timedelta(seconds=self._window.quiet_s), first + timedelta(seconds=self._window.longest_s)) if wait else at
+        return max(quiet, present.due_at) if present.attempts else quiet
+
+    def _is_due(self, task: Task, now: datetime) -> bool:
+        """Whether its moment has come; one farther ahead than any was set by a clock that has been put right since."""
+        return task.due_at <= now or task.due_at - now > self._longest
+
+    def _work_out_waiting(self) -> dict[str, str]:
+        """For each watcher whose task has to wait, whom it waits for. One pass, since there may be thousands."""
+        found: dict[str, str] = {}
+        for group in dict.fromkeys(self._watchers_by_cause()):
+            found.update(self._order.blockers(group))
+        for running in self.running():
+            found.update(dict.fromkeys([running.watcher, *self._order.downstream(running.watcher)], running.watcher))
+        return found
+
+    def _watchers_by_cause(self) -> Iterable[tuple[str, ...]]:
+        groups: dict[str, list[str]] = {}
+        for task in self._tasks.values():
+            if task.id not in self._parked:
+                for cause in task.causes:
+                    groups.setdefault(cause, []).append(task.watcher)
+        return (tuple(group) for group in groups.values() if len(group) > 1)
+
+    def _put(self, task: Task) -> None:
+        self._table.put(task.id, _document(task))
+        before = self._tasks.get(task.id)
+        if before is not None:
+            self._forget(before)
+        self._hold(task)
+        self._changed()
+
+    def _drop(self, task: Task) -> None:
+        if task.id not in self._tasks:
+            raise NotFoundError(f"there is no task {task.id}")
+        self._table.drop(task.id)
+        self._forget(self._tasks[task.id])
+        self._changed()
+
+    def _hold(self, task: Task) -> None:
+        self._tasks[task.id] = task
+        if task.state == "queued":
+            self._queued[task.watcher] = task.id
+        self._waiting = None
+
+    def _forget(self, task: Task) -> None:
+        del self._tasks[task.id]
+        if self._queued.get(task.watcher) == task.id:
+            del self._queued[task.watcher]
+        self._parked.discard(task.id)
+        self._waiting = None
+
+    def _load(self) -> None:
+        self._tasks, self._queued, self._parked, self._waiting = {}, {}, set(), None
+        for key, row in self._table.items():
+            self._hold(_task(key, row))
+
+
+def _joined(*many: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one for some in many for one in some))
+
+
+def _document(task: Task) -> dict[str, object]:
+    values = {field.name: getattr(task, field.name) for field in fields(task) if field.name != "id"}
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in values.items()}
+
+
+def _task(key: str, row: Mapping[str, object]) -> Task:
+    moments = {name: datetime.fromisoformat(str(row[name])) for name in ("first_at", "last_at", "due_at")}
+    values = {**row, **moments, "id": key, "causes": tuple(row["causes"]), "parents": tuple(row["parents"])}  # type: ignore[arg-type]
+    return Task(**values)  # type: ignore[arg-type]

@@ -1,0 +1,31 @@
+"""Tools: what an agent may do in the vault."""
+
+from parachuted.tools.aftermath import Aftermath
+from parachuted.tools.briefing import diff_of
+from parachuted.tools.context_files import ContextFiles, Grant, finished
+from parachuted.tools.curator import Curator, Parts
+from parachuted.tools.doctor import Doctor, Oddity
+from parachuted.tools.migration import Migrated, Migration
+from parachuted.tools.move import Moved, Mover
+from parachuted.tools.undo import Undo, Undone
+from parachuted.tools.why import LineOrigin, Why
+
+__all__ = [
+    "Aftermath",
+    "ContextFiles",
+    "Curator",
+    "Doctor",
+    "Grant",
+    "LineOrigin",
+    "Migrated",
+    "Migration",
+    "Moved",
+    "Mover",
+    "Oddity",
+    "Parts",
+    "Undo",
+    "Undone",
+    "Why",
+    "diff_of",
+    "finished",
+]

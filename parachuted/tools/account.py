@@ -1,0 +1,146 @@
+"""Account: what is known of a run, and the document of it that stays in the history."""
+
+from __future__ import annotations
+
+import hashlib
+import reprlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from parachuted.agents import Called, ChangedNote, Finished, Said, Step
+from parachuted.tasks import Causes, Outcome, Task
+from parachuted.tools.briefing import SYSTEM_PROMPT, diff_of
+from parachuted.vault import History, Objects, Written, printable
+
+NAME = "curator"
+RUNNING = "running"
+WAITING = "waiting"
+_MOST_STEPS = 200
+_MOST_REVIEWED = 400
+_STEP_TEXT = 2000
+
+
+@dataclass(slots=True, kw_only=True)
+class Account:
+    """One run. `changes` is what it reviews, `written` what it wrote so far."""
+
+    task: Task
+    backend: str
+    model: str | None
+    started: datetime
+    changes: Sequence[ChangedNote]
+    prompt: str
+    written: Sequence[Written]
+    steps: list[dict[str, object]] = field(default_factory=list)
+    cost: Finished | None = None
+
+    def note(self, step: Step) -> None:
+        """Take in a step of the agent's."""
+        if isinstance(step, Finished):
+            self.cost = step
+        elif len(self.steps) < _MOST_STEPS:
+            self.steps.append(_step(step))
+
+    @property
+    def net(self) -> dict[str, tuple[str | None, str | None]]:
+        """For each file that is another now, the digests before the run's first write and after its last."""
+        net: dict[str, tuple[str | None, str | None]] = {}
+        for written in self.written:
+            net[written.path] = (net.get(written.path, (written.before, None))[0], written.after)
+        return {path: digests for path, digests in net.items() if digests[0] != digests[1]}
+
+    @property
+    def last_said(self) -> str | None:
+        """The agent's last words."""
+        return next((str(step["said"]) for step in reversed(self.steps) if "said" in step), None)
+
+
+class Accounts:
+    """Writes accounts into the history. Blocks on the disk."""
+
+    def __init__(self, history: History, objects: Objects, causes: Causes) -> None:
+        self._history, self._objects, self._causes = history, objects, causes
+
+    def open(self, account: Account) -> None:
+        """The run has begun."""
+        self._save(account, Outcome(result="unchanged", reason="the agent is at work"), state=RUNNING)
+
+    def wait(self, account: Account, reason: str) -> None:
+        """The agent could not begin; the same run is tried again."""
+        self._save(account, Outcome(result="unchanged", reason=reason), state=WAITING)
+
+    def close(self, account: Account, outcome: Outcome, at: datetime) -> None:
+        """The run has ended."""
+        self._save(account, outcome, state=outcome.result, ended=at)
+
+    def _save(self, account: Account, outcome: Outcome, *, state: str, ended: datetime | None = None) -> None:
+        task, cost = account.task, account.cost
+        document: dict[str, object] = {
+            "id": task.run,
+            "task": task.id,
+            "watcher": printable(task.watcher),
+            "agent": NAME,
+            "backend": account.backend,
+            "model": account.model,
+            "causes": [self._cause(cause) for cause in task.causes],
+            "parents": list(task.parents),
+            "started": account.started.isoformat(),
+            "ended": ended.isoformat() if ended else None,
+            "outcome": state,
+            "reason": outcome.reason,
+            "reviewed": [_reviewed(note) for note in account.changes[:_MOST_REVIEWED]],
+            "reviewed_count": len(account.changes),
+            "wrote": [self._wrote(path, digests) for path, digests in account.net.items()],
+            "steps": account.steps,
+            "prompt_digest": hashlib.sha256(f"{SYSTEM_PROMPT}\0{account.prompt}".encode("utf-8", "replace")).hexdigest(),
+            "cost_usd": cost.cost_usd if cost else 0.0,
+            "input_tokens": cost.input_tokens if cost else 0,
+            "output_tokens": cost.output_tokens if cost else 0,
+            "undone": None,
+        }
+        save(self._history, document, watcher=task.watcher)
+
+    def _cause(self, cause: str) -> dict[str, object]:
+        known = self._causes.get(cause)
+        if known is None:
+            return {"id": cause}
+        return {"id": cause, "kind": known.kind, "path": printable(known.path), "files": known.files, "at": known.at.isoformat()}
+
+    def _wrote(self, path: str, digests: tuple[str | None, str | None]) -> dict[str, object]:
+        before, after = (b"" if digest is None else self._objects.get(digest) or b"" for digest in digests)
+        return {"path": printable(path), "before": digests[0], "after": digests[1], "diff": diff_of(before, after, path)}
+
+
+def save(history: History, document: Mapping[str, object], *, watcher: str | None = None) -> None:
+    """Keep a run's document. Raises StorageFailedError."""
+    history.save_run(
+        str(document["id"]), started=datetime.fromisoformat(str(document["started"])), watcher=watcher or str(document["watcher"]),
+        outcome=str(document["outcome"]), causes=causes_of(document), document=document,
+    )  # fmt: skip
+
+
+def causes_of(document: Mapping[str, object]) -> list[str]:
+    """The causes that a run's document names."""
+    return [str(cause["id"]) for cause in document["causes"]]  # type: ignore[attr-defined]
+
+
+def has_ended(document: Mapping[str, object] | None) -> bool:
+    """Whether that run's end was recorded."""
+    return document is not None and document["outcome"] not in (RUNNING, WAITING)
+
+
+def _reviewed(note: ChangedNote) -> dict[str, object]:
+    return {"path": note.path, "kind": note.kind, "units": list(note.units), "diff": note.diff}
+
+
+def _step(step: Said | Called) -> dict[str, object]:
+    if isinstance(step, Said):
+        return {"said": step.text[:_STEP_TEXT]}
+    arguments = {key[:_STEP_TEXT]: _brief(value) for key, value in step.arguments.items()}
+    return {"called": step.tool, "arguments": arguments, "answer": step.result.text[:_STEP_TEXT], "error": step.result.is_error}
+
+
+def _brief(value: object) -> str:
+    """A value as text, whatever its size and depth."""
+    return value[:_STEP_TEXT] if isinstance(value, str) else reprlib.repr(value)

@@ -1,0 +1,244 @@
+"""Context-file tools: what a curator may read and write, and nothing else.
+
+The grant is two lists of paths, fixed when the run begins. Arguments come from a model that may have read anybody's text, so each is
+checked, and whatever is wrong is answered as text and changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import json
+import re
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import ParamSpec, TypeVar
+
+from parachuted.agents import Tool, ToolResult
+from parachuted.errors import ConflictError, NotFoundError, ParachuteError, PathRefusedError
+from parachuted.vault import (
+    AppendToSection,
+    Author,
+    Content,
+    Note,
+    ReplaceSection,
+    Section,
+    Store,
+    VaultPath,
+    Written,
+    parse_note,
+    printable,
+)
+
+HISTORY = "History"
+STANDARD_SECTIONS = ("Facts", "Current Focus", HISTORY, "Watching")
+_LARGEST_CONTENT = 64 << 10
+_LARGEST_ANSWER = 256 << 10
+_SHOWN = 100
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
+
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
+
+
+@dataclass(slots=True, kw_only=True)
+class Grant:
+    """What one run may touch: `own` to read and write, `watched` to read."""
+
+    own: VaultPath
+    watched: tuple[VaultPath, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class ContextFiles:
+    """The tools of one run, and a record of what they did. `read` holds the digest of each text as the agent last saw it."""
+
+    store: Store
+    grant: Grant
+    author: Author
+    clock: Callable[[], datetime]
+    read: dict[str, str] = field(default_factory=dict)
+    written: list[Written] = field(default_factory=list)
+    declined: str | None = None
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools, as an agent is given them."""
+        path = {"type": "string", "description": "Vault path as list_context_files gives it."}
+        section = {"type": "string", "description": "Heading of the section, such as Facts, Current Focus or History."}
+        content = {
+            "type": "string",
+            "description": "The section's new markdown text without its heading; for History only the lines to add.",
+        }
+        reason = {"type": "string", "description": "Why nothing needs to change, in one sentence."}
+        return (
+            Tool(name="list_context_files", description=LIST, schema=_schema(), call=self.list_context_files),
+            Tool(name="read_context", description=READ, schema=_schema(file_path=path), call=self.read_context),
+            Tool(
+                name="update_context",
+                description=UPDATE,
+                schema=_schema(file_path=path, section=section, content=content),
+                call=self.update_context,
+            ),
+            Tool(name="no_change", description=NO_CHANGE, schema=_schema(reason=reason), call=self.no_change),
+        )
+
+    async def list_context_files(self, _arguments: Mapping[str, object]) -> ToolResult:
+        """Paths, levels, titles and descriptions of the files of the grant, as JSON."""
+        return ToolResult(text=await asyncio.to_thread(self._listing))
+
+    async def read_context(self, arguments: Mapping[str, object]) -> ToolResult:
+        """The text of one file of the grant."""
+        path = self._granted(arguments.get("file_path"), (self.grant.own, *self.grant.watched))
+        if path is None:
+            return _refused(f"{_shown(arguments.get('file_path'))} is not among the files of this task; call list_context_files")
+        try:
+            content = await asyncio.to_thread(self._read, path)
+        except ParachuteError as error:
+            return _refused(error.message)
+        self.read[path] = content.digest
+        text = content.data[:_LARGEST_ANSWER].decode("utf-8", "replace")
+        return ToolResult(text=text if len(content.data) <= _LARGEST_ANSWER else f"{text}\n(cut: the file has {len(content.data)} bytes)")
+
+    async def update_context(self, arguments: Mapping[str, object]) -> ToolResult:
+        """Replace one section of the watcher's own note; History only grows."""
+        path = self._granted(arguments.get("file_path"), (self.grant.own,))
+        section, content = arguments.get("section"), arguments.get("content")
+        if path is None:
+            return _refused(f"this task may write only {printable(self.grant.own)}, not {_shown(arguments.get('file_path'))}")
+        if not isinstance(section, str) or not isinstance(content, str):
+            return _refused("section and content must be texts")
+        text = content.replace("\r\n", "\n")
+        problem = _problem(text)
+        if problem is not None:
+            return _refused(problem)
+        async with self._turn:
+            return await finished(self._update, path, section.strip(), text)
+
+    async def no_change(self, arguments: Mapping[str, object]) -> ToolResult:
+        """Say that nothing needs to be written."""
+        reason = arguments.get("reason")
+        if not isinstance(reason, str) or not reason.strip():
+            return _refused("reason must be a sentence")
+        self.declined = " ".join(_UNPRINTABLE.sub(" ", reason).split())[:500]
+        return ToolResult(text="Noted. Nothing was written.")
+
+    def _read(self, path: VaultPath) -> Content:
+        """The file itself. A link that has come to stand there since leads to what nobody granted."""
+        if self.store.resolve(path) != path:
+            raise PathRefusedError(f"{printable(path)} is a link now, so it is not what this task was given")
+        return self.store.read(path, keep=True)
+
+    def _update(self, path: VaultPath, section: str, content: str) -> ToolResult:
+        try:
+            note = parse_note(self._read(path).data)
+            found = note.section(section) if section else None
+            name = section if found is not None else _standard(section)
+            if name is None:
+                return _refused(f"there is no section {_shown(section)}; there are {', '.join(_headings(note))}")
+            if not content.strip() and _is_history(found.title if found is not None else name):
+                return _refused(f"{HISTORY} only grows, and there is nothing to add")
+            if found is not None and _is_above_history(found, note):
+                return _refused(f"{_shown(section)} holds the section {HISTORY}, which only grows; name one of the sections in it")
+            written = self.store.edit(path, self._edit(name, content, found), self.author, base=self.read.get(path))
+        except ConflictError:
+            return _refused("a person changed this section meanwhile; read the file again, then decide anew")
+        except ParachuteError as error:
+            return _refused(error.message)
+        self.written.append(written)
+        if written.after is not None and not written.merged:  # what was merged in, the agent has not read
+            self.read[path] = written.after
+        return ToolResult(text=f"{name} of {printable(path)} is written." if written.changed else f"{name} already says that.")
+
+    def _edit(self, name: str, content: str, found: Section | None) -> ReplaceSection | AppendToSection:
+        if not _is_history(found.title if found is not None else name):
+            return ReplaceSection(section=name, content=content, create=True)
+        stamp = f"<!-- Added by {self.author.by} on {self.clock():%Y-%m-%d %H:%M} UTC -->"
+        return AppendToSection(section=name, content=f"\n{stamp}\n{content.strip()}", create=True)
+
+    def _listing(self) -> str:
+        files = [self._described(self.grant.own, "self"), *(self._described(path, "watched") for path in self.grant.watched)]
+        return json.dumps([file for file in files if file is not None], ensure_ascii=False, indent=1)
+
+    def _described(self, path: VaultPath, level: str) -> dict[str, str | None] | None:
+        try:
+            note = parse_note(self._read(path).data)
+        except NotFoundError:
+            return None
+        except ParachuteError as error:
+            return {"path": printable(path), "level": level, "title": None, "description": error.message}
+        return {"path": printable(path), "level": level, "title": note.title, "description": description_of(note)}
+
+    @staticmethod
+    def _granted(given: object, allowed: Sequence[VaultPath]) -> VaultPath | None:
+        return next((path for path in allowed if given in (str(path), printable(path))), None)
+
+
+def description_of(note: Note) -> str | None:
+    """The first line of the note's first quotation, by which a context file describes itself."""
+    for line in note.data[note.body.start : note.body.stop][:4096].splitlines():
+        if line.lstrip().startswith(b">"):
+            return line.lstrip(b"> \t").decode("utf-8", "replace").strip() or None
+    return None
+
+
+async def finished(call: Callable[_Given, _Result], *given: _Given.args, **named: _Given.kwargs) -> _Result:
+    """Call in a thread. Who is cancelled meanwhile goes only when the call has ended: nobody may still write when the store closes."""
+    running = asyncio.get_running_loop().run_in_executor(None, functools.partial(contextvars.copy_context().run, call, *given, **named))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        running.exception()
+        raise
+
+
+def _problem(content: str) -> str | None:
+    if len(content) > _LARGEST_CONTENT or len(content.encode("utf-8", "surrogatepass")) > _LARGEST_CONTENT:
+        return f"the content is larger than {_LARGEST_CONTENT} bytes; a context file is kept short"
+    found = _UNPRINTABLE.search(content)
+    return None if found is None else f"the content holds the character {found[0]!r} at {found.start()}, which is no text"
+
+
+def _standard(section: str) -> str | None:
+    """The standard section of that name, which may be made."""
+    plain = " ".join(section.lstrip("#").casefold().split())
+    return next((name for name in STANDARD_SECTIONS if name.casefold() == plain), None)
+
+
+def _is_history(title: str) -> bool:
+    return " ".join(title.casefold().split()) == HISTORY.casefold()
+
+
+def _is_above_history(found: Section, note: Note) -> bool:
+    """Whether replacing that section would take the History with it."""
+    return any(found.start < section.start < found.stop and _is_history(section.title) for section in note.sections)
+
+
+def _headings(note: Note) -> list[str]:
+    return list(dict.fromkeys([section.title for section in note.sections][:40] + list(STANDARD_SECTIONS[:3])))
+
+
+def _schema(**properties: Mapping[str, str]) -> dict[str, object]:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def _refused(text: str) -> ToolResult:
+    return ToolResult(text=text, is_error=True)
+
+
+def _shown(value: object) -> str:
+    """What was sent, as it may stand in an answer, whatever its size and depth."""
+    return repr(value[:_SHOWN]) if isinstance(value, str) else reprlib.repr(value)
+
+
+LIST = "List the context files of this task: your own note (level self) and those it watches, with title and description."
+READ = "Read one context file of this task."
+UPDATE = (
+    "Replace the text of one section of your own note. The section History only grows: there, give just the lines to add, and they are "
+    "stamped with the date for you. Headings of the same or a higher level do not belong into the content."
+)
+NO_CHANGE = "Say that the changes need no update of your note, and why. Prefer this to rewording what is still true."

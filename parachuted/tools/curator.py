@@ -1,0 +1,239 @@
+"""Curator: one run. It asks an agent to bring a watcher's note up to date with what changed, and records what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from parachuted.agents import Backend, Job, Limits
+from parachuted.bubbling import Review, Reviews, Watches
+from parachuted.errors import AgentFailedError, AgentUnavailableError, ParachuteError, StorageFailedError
+from parachuted.events import Bus
+from parachuted.events.audit import Recorder, Unrecorded
+from parachuted.state import State
+from parachuted.tasks import Causes, Outcome, Queue, Task
+from parachuted.tools.account import NAME, Account, Accounts
+from parachuted.tools.audited import RunAudit
+from parachuted.tools.briefing import SYSTEM_PROMPT, changed_notes, prompt_for
+from parachuted.tools.context_files import ContextFiles, Grant
+from parachuted.vault import Author, History, Index, Objects, Store, VaultPath, printable
+
+log = logging.getLogger(__name__)
+
+_MOST_WATCHED = 200
+_LONGEST_SESSION = 20
+_LARGEST_OWN = 64 << 10
+_PIECE = 250
+_GRACE_S = 30.0
+_STORAGE_CHECK_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a curator works with."""
+
+    store: Store
+    objects: Objects
+    index: Index
+    history: History
+    state: State
+    watches: Watches
+    reviews: Reviews
+    causes: Causes
+    queue: Queue
+    bus: Bus
+    clock: Callable[[], datetime]
+    notice: Callable[[Iterable[str]], Awaitable[None]]
+    audit: Recorder = field(default_factory=Unrecorded)
+
+
+class Curator:
+    """Does the work of tasks, with one backend."""
+
+    def __init__(self, parts: Parts, backend: Backend, *, model: str | None, limits: Limits) -> None:
+        self._parts, self._backend, self._model, self._limits = parts, backend, model, limits
+        self._sessions = parts.state.table("agent_sessions")
+        self._accounts = Accounts(parts.history, parts.objects, parts.causes)
+
+    async def perform(self, task: Task) -> Outcome:
+        """One run of a task that has begun.
+
+        Raises AgentUnavailableError when the agent could not begin, and StorageFailedError or OSError when the disk refuses: try later.
+        """
+        looked = await self._look(task)
+        files, account = await asyncio.to_thread(self._prepare, task, looked)
+        await asyncio.to_thread(self._accounts.open, account)
+        audit = RunAudit(self._parts.audit, self._parts.clock, task, agent=NAME, backend=self._backend.name)
+        audit.began()
+        try:
+            outcome = await self._ask(account, files, audit)
+        except AgentUnavailableError as error:
+            audit.ended(Outcome(result="failed", reason=error.message))
+            await self._give_up(looked)
+            await asyncio.to_thread(self._accounts.wait, account, error.message)
+            raise
+        except asyncio.CancelledError:
+            audit.ended(Outcome(result="failed", reason="the run was ended with the daemon, and is done again"))
+            raise
+        audit.ended(outcome)
+        await self._end(looked, account, outcome)
+        paths = [printable(path) for path in account.net]
+        cost = account.cost.cost_usd if account.cost else 0.0
+        extra = {"run": task.run, "watcher": printable(task.watcher), "outcome": outcome.result, "reason": outcome.reason}
+        log.info("run ended", extra=extra)
+        self._parts.bus.publish(
+            "run.finished", run=task.run, watcher=printable(task.watcher), outcome=outcome.result, reason=outcome.reason, paths=paths,
+            cost_usd=cost,
+        )  # fmt: skip
+        return outcome
+
+    async def _look(self, task: Task) -> list[Review]:
+        """Mark what the run reviews, so that what changes meanwhile stays open."""
+        looked: list[Review] = []
+        for piece in _pieces(self._parts.reviews.of(task.watcher)):
+            with self._parts.state.batch():
+                looked += [self._parts.reviews.look_at(review, self._digest(review.path)) for review in piece]
+            await asyncio.sleep(0)
+        return looked
+
+    def _digest(self, path: str) -> str | None:
+        entry = self._parts.index.get(path)
+        return entry.digest if entry is not None else None
+
+    def _prepare(self, task: Task, looked: Sequence[Review]) -> tuple[ContextFiles, Account]:
+        """In a thread, since it reads: the agent's tools, and what it will be told."""
+        parts, watcher = self._parts, VaultPath(task.watcher)
+        reviews = [review for review in looked if review.asked or review.source or review.base != (review.reviewing or None)]
+        changes = changed_notes(reviews, parts.objects)
+        grant = _grant(watcher, [review for review in reviews if review.reviewing], parts.watches.watched_by(watcher))
+        files = ContextFiles(
+            store=parts.store, grant=grant, author=Author(by=NAME, run=str(task.run), causes=task.causes), clock=parts.clock
+        )  # fmt: skip
+        account = Account(
+            task=task, backend=self._backend.name, model=self._model, started=parts.clock(), changes=changes, written=files.written,
+            prompt=prompt_for(watcher, self._own_text(files), changes),
+        )  # fmt: skip
+        return files, account
+
+    def _own_text(self, files: ContextFiles) -> str:
+        """The watcher's own note. What the agent is shown of it is what its edits are decided on."""
+        try:
+            content = self._parts.store.read(files.grant.own, keep=True)
+        except ParachuteError as error:
+            return f"(cannot be read: {error.message})"
+        files.read[files.grant.own] = content.digest
+        text = content.data[:_LARGEST_OWN].decode("utf-8", "replace")
+        return text if len(content.data) <= _LARGEST_OWN else f"{text}\n(cut: the note has {len(content.data)} bytes)"
+
+    async def _ask(self, account: Account, files: ContextFiles, audit: RunAudit) -> Outcome:
+        if not account.changes:
+            return Outcome(result="unchanged", reason="nothing was left to review")
+        task = account.task
+        job = Job(
+            id=str(task.run), watcher=printable(task.watcher), system_prompt=SYSTEM_PROMPT, prompt=account.prompt,
+            tools=audit.tools(files.tools()),
+            limits=self._limits, changes=tuple(account.changes), at=account.started, session_id=self._session(task.watcher),
+        )  # fmt: skip
+        try:
+            await self._follow(job, account, audit)
+        except AgentFailedError as error:
+            if isinstance(error, AgentUnavailableError) and not files.written:
+                raise
+            return Outcome(result="failed", reason=error.message)
+        except asyncio.CancelledError:
+            if _is_cancelled():
+                raise
+            return Outcome(result="failed", reason=f"the backend {self._backend.name} broke: it was cancelled from within")
+        except Exception as error:
+            log.exception("the agent's backend broke", extra={"run": task.run})
+            return Outcome(result="failed", reason=f"the backend {self._backend.name} broke: {type(error).__name__}")
+        return _outcome(files, account)
+
+    async def _follow(self, job: Job, account: Account, audit: RunAudit) -> None:
+        """Do the job. The backend keeps the limits; one that does not is ended some time later."""
+        async with (
+            asyncio.timeout(self._limits.timeout_s + _GRACE_S),
+            contextlib.aclosing(self._backend.run(job)) as steps,  # type: ignore[type-var]
+        ):
+            async for step in steps:
+                account.note(step)
+                audit.note(step)
+
+    def _session(self, watcher: str) -> str | None:
+        """The session to go on with. Each run resends all before it, so after some runs a new one is begun."""
+        row = self._sessions.take(watcher)
+        if row is None or row["backend"] != self._backend.name or row["runs"] >= _LONGEST_SESSION:
+            return None
+        return str(row["session_id"])
+
+    def _keep_session(self, account: Account) -> None:
+        if account.cost is not None and account.cost.session_id is not None:
+            watcher, session = account.task.watcher, account.cost.session_id
+            before = self._sessions.take(watcher)
+            went_on = before is not None and before["session_id"] == session and before["runs"] < _LONGEST_SESSION
+            runs = before["runs"] + 1 if before is not None and went_on else 1
+            self._sessions.put(watcher, {"backend": self._backend.name, "session_id": session, "runs": runs})
+
+    async def _end(self, looked: Sequence[Review], account: Account, outcome: Outcome) -> None:
+        """Record the end. The work is done and must not be done again, so while the disk refuses this waits for it."""
+        at = self._parts.clock()
+        while True:
+            try:
+                await self._parts.notice([written.path for written in account.written if written.changed])
+                await asyncio.to_thread(self._accounts.close, account, outcome, at)
+                self._keep_session(account)
+                await self._settle(account.task, looked, failed=outcome.result == "failed")
+            except (StorageFailedError, OSError) as error:
+                log.warning("a run's end could not be recorded yet", extra={"run": account.task.run, "error": str(error)})
+                await asyncio.sleep(_STORAGE_CHECK_S)
+            else:
+                return
+
+    async def _settle(self, task: Task, looked: Sequence[Review], *, failed: bool) -> None:
+        """What was reviewed is closed, unless the run failed, and the task goes. May be cut short, and gone through again."""
+        for piece in _pieces(looked):
+            with self._parts.state.batch():
+                for review in piece:
+                    settle(self._parts.reviews, review, self._digest(review.path), self._parts.clock(), failed=failed)
+            await asyncio.sleep(0)
+        self._parts.queue.finish(task)
+
+    async def _give_up(self, looked: Sequence[Review]) -> None:
+        for piece in _pieces(looked):
+            with self._parts.state.batch():
+                for review in piece:
+                    self._parts.reviews.give_up(review)
+            await asyncio.sleep(0)
+
+
+def settle(reviews: Reviews, looked: Review, present: str | None, at: datetime, *, failed: bool) -> None:
+    """A run is over: what it looked at has been seen, unless it failed."""
+    if failed:
+        reviews.give_up(looked)
+    else:
+        reviews.saw(looked, present, at)
+
+
+def _grant(watcher: VaultPath, present: Iterable[Review], watched: Iterable[VaultPath]) -> Grant:
+    changed = [VaultPath(review.path) for review in present]
+    return Grant(own=watcher, watched=tuple(dict.fromkeys([*changed, *watched]))[:_MOST_WATCHED])
+
+
+def _outcome(files: ContextFiles, account: Account) -> Outcome:
+    if account.net:
+        return Outcome(result="changed", reason=f"updated {', '.join(printable(path) for path in account.net)}")
+    return Outcome(result="unchanged", reason=files.declined or account.last_said or "the agent wrote nothing")
+
+
+def _is_cancelled() -> bool:
+    """Whether the run itself is to end, and not just something inside the backend."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _pieces(reviews: Sequence[Review]) -> Iterable[Sequence[Review]]:
+    return (reviews[start : start + _PIECE] for start in range(0, len(reviews), _PIECE))

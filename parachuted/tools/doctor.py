@@ -1,0 +1,40 @@
+"""Doctor: reads every note and says what is odd about it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from parachuted.errors import ParachuteError
+from parachuted.vault import NOTE_SUFFIXES, Index, Store, VaultPath, parse_note, printable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Oddity:
+    """One thing about one note; `code` is a short name for it."""
+
+    path: str
+    code: str
+    message: str
+
+
+class Doctor:
+    """Looks at the notes when asked: nothing about them is kept."""
+
+    def __init__(self, store: Store, index: Index) -> None:
+        self._store, self._index = store, index
+
+    async def check_notes(self) -> list[Oddity]:
+        """Every oddity of every note, by path."""
+        return await asyncio.to_thread(self._check, sorted(path for path in self._index.paths() if path.endswith(NOTE_SUFFIXES)))
+
+    def _check(self, paths: Iterable[VaultPath]) -> list[Oddity]:
+        return [oddity for path in paths for oddity in self._oddities(path)]
+
+    def _oddities(self, path: VaultPath) -> list[Oddity]:
+        try:
+            problems = [(problem.code, problem.message) for problem in parse_note(self._store.read(path).data).problems]
+        except ParachuteError as error:
+            problems = [("unreadable", error.message)]
+        return [Oddity(path=printable(path), code=code, message=message) for code, message in problems]

@@ -1,0 +1,133 @@
+"""Migration: moves an older program's context files into folders, as one run that `parachute undo` takes back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from parachuted.context import LEGACY_FOLDER, Move, SessionContexts, added_to, plan_moves
+from parachuted.errors import ParachuteError
+from parachuted.events import Bus
+from parachuted.tools.account import RUNNING, save
+from parachuted.tools.briefing import diff_of
+from parachuted.tools.context_files import finished
+from parachuted.vault import Author, History, Index, Objects, Store, VaultPath, Written, new_id, printable
+
+NAME = "migration"
+Sees = Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migrated:
+    """What was done: the run's id (None: there was nothing to do), what became of each file, how many choices of sessions followed."""
+
+    run: str | None
+    moves: tuple[Move, ...]
+    sessions: int = 0
+
+
+class Migration:
+    """Plans and does it. One at a time."""
+
+    def __init__(
+        self, *, store: Store, objects: Objects, index: Index, history: History, sessions: SessionContexts, bus: Bus,
+        clock: Callable[[], datetime], notice: Callable[[Iterable[str]], Awaitable[None]],
+    ) -> None:  # fmt: skip
+        self._store, self._objects, self._index, self._history = store, objects, index, history
+        self._sessions, self._bus, self._clock, self._notice = sessions, bus, clock, notice
+        self._turn = asyncio.Lock()
+
+    async def plan(self, sees: Sees) -> tuple[Move, ...]:
+        """What would be done with the files that `sees` lets see; nothing is."""
+        return await asyncio.to_thread(self._plan, sees)
+
+    async def apply(self, sees: Sees) -> Migrated:
+        """Do it. What one file refuses is told and stops no other. Raises StorageFailedError when the history cannot be written."""
+        async with self._turn:
+            now = self._clock()
+            author = Author(by=NAME, run=new_id("r", now), causes=(new_id("c", now),))
+            done, written = await finished(self._apply, sees, author, now)
+            if not written:
+                return Migrated(run=None, moves=done)
+            await self._notice(list(dict.fromkeys(one.path for one in written)))
+            moved = {move.file: move.target.folder for move in done if move.action != "refuse"}
+            self._bus.publish(
+                "run.finished", run=author.run, watcher=LEGACY_FOLDER, outcome="changed", reason=_reason(done),
+                paths=list(dict.fromkeys(printable(one.path) for one in written)), cost_usd=0.0,
+            )  # fmt: skip
+            return Migrated(run=author.run, moves=done, sessions=self._sessions.follow(moved))
+
+    def _plan(self, sees: Sees) -> tuple[Move, ...]:
+        moves = plan_moves(self._index, lambda path: self._store.read(path).data)
+        return tuple(move for move in moves if sees(move.file) and sees(move.target) and sees(move.kept_as))
+
+    def _apply(self, sees: Sees, author: Author, now: datetime) -> tuple[tuple[Move, ...], list[Written]]:
+        moves, written = self._plan(sees), list[Written]()
+        if all(move.action == "refuse" for move in moves):
+            return moves, written
+        self._save(author, now, moves, written, outcome=RUNNING)
+        done = []
+        for move in moves:
+            try:
+                if move.action != "refuse":
+                    self._move(move, author, written)
+                done.append(move)
+            except ParachuteError as error:  # saved by someone in between, or the disk refuses
+                done.append(replace(move, action="refuse", reason=error.message))
+        self._save(author, now, done, written, outcome="changed" if written else "unchanged")
+        return tuple(done), written
+
+    def _move(self, move: Move, author: Author, written: list[Written]) -> None:
+        old = self._store.read(move.file, keep=True)
+        if self._index.get(move.target) is None and not any(one.path == move.target for one in written):
+            written.append(self._store.create(move.target, old.data, author))
+        else:
+            present = self._store.read(move.target, keep=True)
+            data = added_to(present.data, old.data, move.file).data
+            if data != present.data:
+                written.append(self._store.replace(move.target, data, author, base=present.digest))
+        self._store.move(move.file, move.kept_as, author, base=old.digest)
+        written += [
+            Written(path=move.kept_as, before=None, after=old.digest),
+            Written(path=move.file, before=old.digest, after=None),
+        ]
+
+    def _save(self, author: Author, now: datetime, moves: Iterable[Move], written: Iterable[Written], *, outcome: str) -> None:
+        ended = None if outcome == RUNNING else self._clock().isoformat()
+        document: dict[str, object] = {
+            "id": author.run,
+            "task": "",
+            "watcher": str(LEGACY_FOLDER),
+            "agent": NAME,
+            "backend": "none",
+            "model": None,
+            "causes": [{"id": author.causes[0], "kind": "request", "path": str(LEGACY_FOLDER), "files": 0, "at": now.isoformat()}],
+            "parents": [],
+            "started": now.isoformat(),
+            "ended": ended,
+            "outcome": outcome,
+            "reason": _reason(moves),
+            "reviewed": [],
+            "reviewed_count": 0,
+            "wrote": [self._wrote(one) for one in written],
+            "steps": [],
+            "prompt_digest": "",
+            "cost_usd": 0.0,
+            "input_tokens": 0,
+            "output_tokens": 0,
+            "undone": None,
+        }
+        save(self._history, document)
+
+    def _wrote(self, written: Written) -> dict[str, object]:
+        before, after = (b"" if digest is None else self._objects.get(digest) or b"" for digest in (written.before, written.after))
+        return {
+            "path": printable(written.path), "before": written.before, "after": written.after, "diff": diff_of(before, after, written.path)
+        }  # fmt: skip
+
+
+def _reason(moves: Iterable[Move]) -> str:
+    files = [VaultPath(move.file).name for move in moves if move.action != "refuse"]
+    return f"old context files were moved into folders: {', '.join(printable(name) for name in files[:10])}{', ...' if files[10:] else ''}"

@@ -1,0 +1,150 @@
+"""Move: gives a note another path, and every link that led to it, or that would lead elsewhere now, its new target.
+
+The note moves first. Should the program die before the last link is rewritten, nothing is lost: what is left leads to nothing, and is
+listed as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from parachuted.errors import ParachuteError
+from parachuted.vault import (
+    Author,
+    Link,
+    Note,
+    Store,
+    VaultPath,
+    Written,
+    leads_straight,
+    links_in,
+    name_key,
+    parse_note,
+    resolve,
+    rewrite_links,
+    spelled,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """What a move did: the note's new place, the notes that were rewritten, and how many links could not be."""
+
+    written: Written
+    rewritten: tuple[Written, ...]
+    left: int
+
+
+class FileNames:
+    """The files of a vault by name, as links look for them."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._paths = frozenset(paths)
+        self._by_name: dict[str, list[str]] = {}
+        for path in self._paths:
+            self._by_name.setdefault(name_key(path.rpartition("/")[2]), []).append(path)
+
+    def by_name(self, key: str) -> Iterable[str]:
+        """The files whose last name is that, as `name_key` spells it."""
+        return self._by_name.get(key, ())
+
+    def exists(self, path: str) -> bool:
+        """Whether that very path is a file."""
+        return path in self._paths
+
+    def moved(self, source: str, target: str) -> FileNames:
+        """The files once one has another path."""
+        return FileNames((self._paths - {source}) | {target})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewriting:
+    """What a move means for links: pure."""
+
+    source: str
+    target: str
+    before: FileNames
+    after: FileNames
+
+    def rewritten(self, note: Note, path: str) -> tuple[bytes, int]:
+        """The note, which was at `path`, with each link meaning what it meant, and the number of links for which that cannot be written."""
+        left = 0
+
+        def replaced(link: Link) -> str | None:
+            nonlocal left
+            want = self._wanted(link, path)
+            if want is None:
+                return None
+            was, now = (path, self._was(want)), (self._now(path), want)
+            text = spelled(link, was=was, now=now, names=self.after, data=note.data)
+            left += text is None
+            return text
+
+        return rewrite_links(note, replaced), left
+
+    def count(self, note: Note, path: str) -> int:
+        """How many links of that note a move would have to rewrite."""
+        return sum(self._wanted(link, path) is not None for link in links_in(note))
+
+    def sources(self, linking: Callable[[str], Iterable[str]]) -> set[str]:
+        """The notes to look at: those with links to the note, or to a file whose name it takes from now on."""
+        name = name_key(self.target.rpartition("/")[2])
+        rivals = {rival for key in (name, name.rpartition(".")[0]) for rival in self.before.by_name(key)}
+        return {note for file in {self.source, *rivals} for note in linking(file)} | {self.source}
+
+    def _wanted(self, link: Link, path: str) -> str | None:
+        """The file that the link is to name from now on, where it does not do so as it stands."""
+        was = resolve(link, path, self.before)
+        if was is None:
+            return None
+        want = self._now(was)
+        is_straight = leads_straight(link, path, was)
+        stays = resolve(link, self._now(path), self.after) == want and (not is_straight or leads_straight(link, self._now(path), want))
+        return None if stays else want
+
+    def _now(self, path: str) -> str:
+        return self.target if path == self.source else path
+
+    def _was(self, path: str) -> str:
+        return self.source if path == self.target else path
+
+
+class Mover:
+    """Moves notes. `linking` tells, as far as it is known, which notes have links to a file. Blocks on the disk."""
+
+    def __init__(self, store: Store, linking: Callable[[str], Iterable[str]]) -> None:
+        self._store, self._linking = store, linking
+
+    def move(
+        self, source: VaultPath, target: VaultPath, author: Author, *,
+        base: str | None, files: Iterable[str], may_write: Callable[[str], bool],
+    ) -> Moved:  # fmt: skip
+        """Move the note and rewrite links, each note a write of its own, in those that `may_write` allows.
+
+        `files` are all files of the vault. Raises ConflictError when the target is taken, or the note is not of digest `base`.
+        """
+        before = FileNames({source, *files})
+        rewriting = Rewriting(source=source, target=target, before=before, after=before.moved(source, target))
+        sources = rewriting.sources(self._linking)
+        written = self._store.move(source, target, author, base=base)
+        rewritten, left = [], 0
+        for note in sorted(sources):
+            done, stays = self._rewrite(VaultPath(note), rewriting, author, may_write=may_write(note))
+            rewritten += [done] if done is not None and done.changed else []
+            left += stays
+        return Moved(written=written, rewritten=tuple(rewritten), left=left)
+
+    def _rewrite(self, path: VaultPath, rewriting: Rewriting, author: Author, *, may_write: bool) -> tuple[Written | None, int]:
+        place = VaultPath(rewriting.target) if path == rewriting.source else path
+        wanted = 0
+        try:
+            content = self._store.read(place, keep=may_write)
+            note = parse_note(content.data)
+            wanted = rewriting.count(note, path)
+            if not wanted or not may_write:
+                return None, wanted
+            data, left = rewriting.rewritten(note, path)
+            return self._store.replace(place, data, author, base=content.digest), left
+        except ParachuteError:  # changed in the same place meanwhile, gone, or the disk refuses: the note has moved all the same
+            return None, wanted

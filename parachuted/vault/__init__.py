@@ -1,0 +1,81 @@
+"""Vault: the folder of notes. What is on disk, and the one writer."""
+
+from parachuted.vault.batch import Edits
+from parachuted.vault.edits import AppendToSection, DeleteKey, Edit, ReplaceAll, ReplaceSection, SetKey, apply_edit
+from parachuted.vault.frontmatter import Problem, declared_watch
+from parachuted.vault.history import Author, History, Write
+from parachuted.vault.identity import new_id
+from parachuted.vault.ignore import IGNORE_FILE, Ignore
+from parachuted.vault.incoming import Incoming
+from parachuted.vault.index import CONTEXT_NAMES, Entry, Index, Snapshot
+from parachuted.vault.links import Link, LinkNames, leads_straight, links_in, name_key, resolve, resolve_target, rewrite_links, spelled
+from parachuted.vault.merge import Merged, merge_three
+from parachuted.vault.note import Note, Section, parse_note
+from parachuted.vault.objects import Objects
+from parachuted.vault.paths import VaultPath, printable, refusal
+from parachuted.vault.recovery import Recovery
+from parachuted.vault.rescue import rescue
+from parachuted.vault.revert import Reverted, revert
+from parachuted.vault.root import Content, VaultRoot, digest_of, digest_of_open, named_errors
+from parachuted.vault.scanner import Scanner
+from parachuted.vault.seen import NOTE_SUFFIXES, Scan, Seen
+from parachuted.vault.store import Store, Written
+from parachuted.vault.together import Wish
+
+__all__ = [
+    "CONTEXT_NAMES",
+    "IGNORE_FILE",
+    "NOTE_SUFFIXES",
+    "AppendToSection",
+    "Author",
+    "Content",
+    "DeleteKey",
+    "Edit",
+    "Edits",
+    "Entry",
+    "History",
+    "Ignore",
+    "Incoming",
+    "Index",
+    "Link",
+    "LinkNames",
+    "Merged",
+    "Note",
+    "Objects",
+    "Problem",
+    "Recovery",
+    "ReplaceAll",
+    "ReplaceSection",
+    "Reverted",
+    "Scan",
+    "Scanner",
+    "Section",
+    "Seen",
+    "SetKey",
+    "Snapshot",
+    "Store",
+    "VaultPath",
+    "VaultRoot",
+    "Wish",
+    "Write",
+    "Written",
+    "apply_edit",
+    "declared_watch",
+    "digest_of",
+    "digest_of_open",
+    "leads_straight",
+    "links_in",
+    "merge_three",
+    "name_key",
+    "named_errors",
+    "new_id",
+    "parse_note",
+    "printable",
+    "refusal",
+    "rescue",
+    "resolve",
+    "resolve_target",
+    "revert",
+    "rewrite_links",
+    "spelled",
+]

@@ -1,0 +1,179 @@
+"""Bounded YAML: text from a note read as events and strings, never as objects, within fixed limits.
+
+A fifty-kilobyte line of `[` kills the process inside the C composer, and a few aliases make terabytes. So the composer is never reached:
+only the event stream is read, it is left at the first event over a limit, and every scalar stays the text it was.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import yaml
+
+YamlValue: TypeAlias = "str | list[YamlValue] | dict[str, YamlValue]"
+
+MAX_BYTES = 64 * 1024
+MAX_DEPTH = 64
+MAX_EVENTS = 20_000
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_BRACKETS = re.compile(r"[\[\]{}]")
+_OPENS = frozenset("[{")
+_STARTS = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
+_ENDS = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """An oddity found while reading: `code` is for programs, `message` a sentence for people."""
+
+    code: str
+    message: str
+
+
+class YamlRefusedError(Exception):
+    """The text is not YAML, or is more of it than is read."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.problem = Problem(code=code, message=message)
+
+
+def read_events(text: str) -> list[yaml.Event]:
+    """The events of one document, from its first node to its last; empty for an empty document.
+
+    Raises YamlRefusedError for what is malformed, too large, too deep, too long, holds an alias or a second document.
+    """
+    if len(text) > MAX_BYTES:
+        raise YamlRefusedError("frontmatter-too-large", f"the frontmatter is larger than {MAX_BYTES // 1024} KB and was not read")
+    _check_brackets(text)
+    try:
+        return _checked_events(text)
+    except yaml.MarkedYAMLError as error:
+        raise YamlRefusedError("frontmatter-malformed", _explain(error)) from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise YamlRefusedError("frontmatter-malformed", f"the frontmatter is not YAML: {str(error).splitlines()[0]}") from error
+
+
+def read_value(events: list[yaml.Event]) -> tuple[YamlValue, tuple[Problem, ...]]:
+    """The value that the events spell, all scalars as text, with what is odd in it. Of a key given twice the last counts."""
+    builder = _Builder(events)
+    return builder.take(), tuple(builder.problems.values())
+
+
+def plain_text(event: yaml.Event) -> str | None:
+    """The text of a scalar that is written without quotes, tag or block style; None for any other event."""
+    return str(event.value) if isinstance(event, yaml.ScalarEvent) and not event.style and event.tag is None else None
+
+
+def start_of(event: yaml.Event) -> int:
+    """Where the event begins, in characters."""
+    return event.start_mark.index if event.start_mark else 0
+
+
+def stop_of(event: yaml.Event) -> int:
+    """Where the event ends, in characters."""
+    return event.end_mark.index if event.end_mark else 0
+
+
+def node_stop(events: list[yaml.Event], start: int) -> int:
+    """The index just after the node that begins at `start`."""
+    depth = 0
+    for index in range(start, len(events)):
+        if isinstance(events[index], _STARTS):
+            depth += 1
+        elif isinstance(events[index], _ENDS):
+            depth -= 1
+        if depth == 0:
+            return index + 1
+    return len(events)
+
+
+def _check_brackets(text: str) -> None:
+    """A first, cheap look for the common bomb. Quoted closers can fool it; the event stream is counted too."""
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return
+    depth = 0
+    for bracket in _BRACKETS.findall(text):
+        depth = depth + 1 if bracket in _OPENS else max(depth - 1, 0)
+        if depth > MAX_DEPTH:
+            raise _too_deep()
+
+
+def _too_deep() -> YamlRefusedError:
+    return YamlRefusedError("frontmatter-too-deep", f"the frontmatter is nested more than {MAX_DEPTH} levels deep and was not read")
+
+
+def _checked_events(text: str) -> list[yaml.Event]:
+    found: list[yaml.Event] = []
+    depth = documents = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.ScalarEvent):
+            found.append(event)
+        elif isinstance(event, _STARTS):
+            depth += 1
+            found.append(event)
+        elif isinstance(event, _ENDS):
+            depth -= 1
+            found.append(event)
+        elif isinstance(event, yaml.AliasEvent):
+            raise YamlRefusedError("frontmatter-alias", f"the frontmatter uses an alias: put {'*' + str(event.anchor)[:80]!r} in quotes")
+        elif isinstance(event, yaml.DocumentStartEvent):
+            documents += 1
+        if depth > MAX_DEPTH:
+            raise _too_deep()
+        if len(found) > MAX_EVENTS:
+            raise YamlRefusedError("frontmatter-too-long", f"the frontmatter holds more than {MAX_EVENTS} values and was not read")
+        if documents > 1:
+            raise YamlRefusedError("frontmatter-malformed", "the frontmatter holds more than one YAML document")
+    return found
+
+
+def _explain(error: yaml.MarkedYAMLError) -> str:
+    mark = error.problem_mark or error.context_mark
+    where = f" (line {mark.line + 2})" if mark else ""
+    hint = "; put a text that begins with * in quotes" if error.context == "while scanning an alias" else ""
+    return f"the frontmatter is not YAML: {error.problem or error.context}{where}{hint}"
+
+
+class _Builder:
+    """Walks the events once. Recursion is safe: the depth is bounded already."""
+
+    def __init__(self, events: list[yaml.Event]) -> None:
+        self.problems: dict[str, Problem] = {}
+        self._events = events
+        self._at = 0
+
+    def take(self) -> YamlValue:
+        event = self._events[self._at]
+        self._at += 1
+        if isinstance(event, yaml.MappingStartEvent):
+            return self._mapping()
+        if isinstance(event, yaml.SequenceStartEvent):
+            return self._sequence()
+        return str(event.value) if isinstance(event, yaml.ScalarEvent) else ""
+
+    def _sequence(self) -> YamlValue:
+        items: list[YamlValue] = []
+        while not isinstance(self._events[self._at], yaml.SequenceEndEvent):
+            items.append(self.take())
+        self._at += 1
+        return items
+
+    def _mapping(self) -> YamlValue:
+        pairs: dict[str, YamlValue] = {}
+        while not isinstance(self._events[self._at], yaml.MappingEndEvent):
+            key, value = self.take(), self.take()
+            if not isinstance(key, str):
+                self._report("frontmatter-complex-key", "a key in the frontmatter is no text (a {{template}}, perhaps); it was left out")
+                continue
+            if key in pairs:
+                self._report("frontmatter-duplicate-key", f"the key {key[:80]!r} stands more than once in the frontmatter; the last counts")
+            pairs[key] = value
+        self._at += 1
+        return pairs
+
+    def _report(self, code: str, message: str) -> None:
+        self.problems.setdefault(message, Problem(code=code, message=message))

@@ -1,0 +1,300 @@
+"""Edits: a change to one part of a note, as new bytes in which every other part is as it was.
+
+Pure: bytes in, bytes out. Each result is read again and compared with what was read before; what would touch more than it names is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from parachuted.errors import EditRefusedError, NotFoundError
+from parachuted.vault.frontmatter import BOM, MAX_NOTE_BYTES, Span
+from parachuted.vault.keys import Value, delete_key, set_key
+from parachuted.vault.note import Note, Section, parse_note, plain_title
+
+_BLANK = b" \t\r\n"
+_OPEN_ENDED = {
+    "unclosed-fence": "the content leaves a code fence open",
+    "unclosed-comment": "the content leaves a comment open",
+    "unclosed-html": "the content leaves a piece of HTML open",
+}
+_NAMED = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceSection:
+    """Put `content` in place of a section's text, subsections included; with `create`, add the section where it is missing.
+
+    Of several that `section` (a name, or the titles of a heading path) may mean, `occurrence` (from 1) says which, else the first counts;
+    with `is_only` several are refused.
+    """
+
+    section: str | tuple[str, ...]
+    content: str
+    create: bool = False
+    occurrence: int | None = None
+    is_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendToSection:
+    """Add `content` below a section's own text, before its subsections; with `create`, add the section where it is missing.
+
+    Which section is meant is said as for `ReplaceSection`.
+    """
+
+    section: str | tuple[str, ...]
+    content: str
+    create: bool = False
+    occurrence: int | None = None
+    is_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetKey:
+    """Give a top-level frontmatter key a value; the key, and the frontmatter, are added where they are missing."""
+
+    key: str
+    value: Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteKey:
+    """Take a top-level frontmatter key out."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceAll:
+    """Put `data` in place of the whole file."""
+
+    data: bytes
+
+
+Edit: TypeAlias = ReplaceSection | AppendToSection | SetKey | DeleteKey | ReplaceAll
+
+
+def apply_edit(edit: Edit, data: bytes) -> bytes:
+    """The file with the edit in it.
+
+    Raises NotFoundError where there is no such section or key, EditRefusedError where more than the named part would change.
+    """
+    match edit:
+        case ReplaceAll():
+            return edit.data
+        case SetKey():
+            return set_key(_readable(data), edit.key, edit.value)
+        case DeleteKey():
+            return delete_key(_readable(data), edit.key)
+        case _:
+            return _edit_section(edit, _readable(data))
+
+
+def _readable(data: bytes) -> Note:
+    note = parse_note(data)
+    if not note.is_read:
+        raise EditRefusedError(f"the note is larger than {MAX_NOTE_BYTES >> 20} MB; only the whole of it can be replaced")
+    return note
+
+
+def _edit_section(edit: ReplaceSection | AppendToSection, note: Note) -> bytes:
+    if not note.outline.complete:
+        raise EditRefusedError(note.outline.problems[0].message)
+    lines = _checked(edit.content)
+    section = section_for(edit, note)
+    if section is None:
+        name = _spoken(edit.section)
+        if not edit.create:
+            raise NotFoundError(_no_section(note, name))
+        return _create(note, name, lines)
+    at, new = _replacement(note, section, lines) if isinstance(edit, ReplaceSection) else _addition(note, section, lines)
+    data = note.data[: at.start] + new + note.data[at.stop :]
+    _verify(note, data, section, at)
+    return data
+
+
+def section_for(edit: ReplaceSection | AppendToSection, note: Note) -> Section | None:
+    """The section that is meant. Raises EditRefusedError where it may be any of several, NotFoundError where there are fewer than named."""
+    found = note.sections_called(edit.section)
+    if not found:
+        return None
+    if edit.occurrence is not None and edit.occurrence > len(found):
+        raise NotFoundError(f"there is no section {_spoken(edit.section)[:200]!r} number {edit.occurrence}; there are {len(found)}")
+    if edit.is_only and edit.occurrence is None and len(found) > 1:
+        raise EditRefusedError(_several(edit, found))
+    return found[(edit.occurrence or 1) - 1]
+
+
+def _several(edit: ReplaceSection | AppendToSection, found: list[Section]) -> str:
+    paths = [" > ".join(section.path)[:200] for section in found]
+    way = f'by its path, like "section": {json.dumps(list(found[-1].path), ensure_ascii=False)[:400]}, or ' if len(set(paths)) > 1 else ""
+    told = ", ".join(f"{number}: {path!r}" for number, path in enumerate(paths[:_NAMED], 1))
+    name = _spoken(edit.section)[:200]
+    return f'there are {len(found)} sections {name!r} ({told}); name one {way}by its number, "occurrence": {len(found)}'
+
+
+def _spoken(name: str | tuple[str, ...]) -> str:
+    return name if isinstance(name, str) else " > ".join(name)
+
+
+def _no_section(note: Note, name: str) -> str:
+    titles = ", ".join(f"{section.title!r}" for section in note.sections[:_NAMED])
+    return f"there is no section {name[:200]!r}; there are {titles}" if titles else f"there is no section {name[:200]!r}; the note has none"
+
+
+def _checked(content: str) -> list[bytes]:
+    """The content's lines without their ends."""
+    try:
+        data = content.encode().replace(b"\r\n", b"\n")
+    except UnicodeEncodeError as error:
+        raise EditRefusedError("the content holds text that is not Unicode (a lone surrogate)") from error
+    if b"\0" in data:
+        raise EditRefusedError("the content holds NUL")
+    if b"\r" in data:
+        raise EditRefusedError("the content holds a CR that is not part of a line end")
+    return data.split(b"\n")
+
+
+def _trimmed(lines: list[bytes], *, start: bool = True) -> list[bytes]:
+    """The lines without blank ones at the end, and at the start."""
+    stop = len(lines)
+    while stop and not lines[stop - 1].strip(_BLANK):
+        stop -= 1
+    first = 0
+    while start and first < stop and not lines[first].strip(_BLANK):
+        first += 1
+    return lines[first:stop]
+
+
+def _core(data: bytes, span: Span) -> Span:
+    """The span from its first line that is not blank to the end of its last, line end left out; empty at its start if all are blank."""
+    text = data[span.start : span.stop]
+    indent = len(text) - len(text.lstrip(_BLANK))
+    if indent == len(text):
+        return Span(start=span.start, stop=span.start)
+    last = len(text.rstrip(_BLANK))
+    stop = text.find(b"\n", last)
+    stop = len(text) if stop < 0 else stop - text.startswith(b"\r", stop - 1)
+    return Span(start=span.start + text.rfind(b"\n", 0, indent) + 1, stop=span.start + stop)
+
+
+def _replacement(note: Note, section: Section, lines: list[bytes]) -> tuple[Span, bytes]:
+    core = _core(note.data, section.body)
+    lines = _trimmed(lines)
+    if core.start == core.stop:
+        return _filling(note, section.body, lines)
+    _refuse_undecodable(note.data[core.start : core.stop])
+    return core, note.eol.join(lines)
+
+
+def _addition(note: Note, section: Section, lines: list[bytes]) -> tuple[Span, bytes]:
+    core = _core(note.data, section.own)
+    if core.start == core.stop:
+        return _filling(note, section.own, _trimmed(lines))
+    lines = _trimmed(lines, start=False)
+    at = Span(start=core.stop, stop=core.stop)
+    return at, b"".join(note.eol + line for line in lines)
+
+
+def _filling(note: Note, blank: Span, lines: list[bytes]) -> tuple[Span, bytes]:
+    """The lines put into a body of blank lines: one blank line above them, one below if a heading follows."""
+    data, eol = note.data, note.eol
+    first = data.find(b"\n", blank.start, blank.stop) + 1
+    at = Span(start=first or blank.start, stop=first or blank.start)
+    if not lines:
+        return at, b""
+    above = b"" if data[: at.start].endswith(b"\n") else eol
+    above += b"" if first else eol
+    text = above + eol.join(lines)
+    if at.stop < blank.stop:
+        return at, text + eol
+    if blank.stop < len(data):
+        return at, text + eol + eol
+    return at, text + (eol if data.endswith(b"\n") else b"")
+
+
+def _create(note: Note, name: str, lines: list[bytes]) -> bytes:
+    title = plain_title(name)
+    if not title or ">" in title:
+        raise EditRefusedError(f"there is no section {name[:200]!r}, and none can be made of that name; give a plain title")
+    data, eol = note.data, note.eol
+    above = b""
+    if data not in {b"", BOM}:
+        above = b"" if data.endswith(b"\n") else eol
+        above += b"" if _ends_blank(data + above) else eol
+    lines = _trimmed(lines)
+    text = eol.join([b"## " + _checked_title(title), *([b"", *lines] if lines else [])])
+    end = eol if data in {b"", BOM} or data.endswith(b"\n") else b""
+    new = data + above + text + end
+    _verify_created(note, new, title)
+    return new
+
+
+def _ends_blank(data: bytes) -> bool:
+    return not data[data.rfind(b"\n", 0, len(data) - 1) + 1 :].strip(_BLANK)
+
+
+def _checked_title(title: str) -> bytes:
+    lines = _checked(title)
+    if len(lines) > 1:
+        raise EditRefusedError("a section's title is one line")
+    return lines[0]
+
+
+def _refuse_undecodable(data: bytes) -> None:
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        raise EditRefusedError("the section holds bytes that are not UTF-8, which replacing it would lose") from error
+
+
+def _verify(before: Note, data: bytes, section: Section, at: Span) -> None:
+    """Every heading outside `at` is where it was, and those in the new text are below the section's own level."""
+    after = _reread(before, data)
+    grown = len(data) - len(before.data)
+    kept = [h for h in before.outline.headings if not at.start <= h.start < at.stop]
+    expected = [(h.level, h.title, h.start + grown * (h.start >= at.stop)) for h in kept]
+    new = Span(start=at.start, stop=at.stop + grown)
+    found = []
+    for heading in after.outline.headings:
+        if new.start <= heading.start < new.stop:
+            _refuse_heading(heading.level, heading.title, section.level)
+        else:
+            found.append((heading.level, heading.title, heading.start))
+    if found != expected:
+        raise EditRefusedError("the edit would change which headings the rest of the note has")
+
+
+def _refuse_heading(level: int, title: str, above: int) -> None:
+    if level <= above:
+        mark = "#" * level
+        raise EditRefusedError(f"the content holds the heading {f'{mark} {title}'[:200]!r}; inside this section only deeper ones may stand")
+
+
+def _verify_created(before: Note, data: bytes, title: str) -> None:
+    after = _reread(before, data)
+    count = len(before.sections)
+    old = [(h.level, h.title, h.start) for h in after.outline.headings[:count]]
+    if old != [(h.level, h.title, h.start) for h in before.outline.headings] or len(after.sections) == count:
+        raise EditRefusedError("a section added at the end would not be seen as one (is a code fence or a comment left open?)")
+    made, *inside = after.sections[count:]
+    if (made.level, made.title) != (2, title):
+        raise EditRefusedError(f"{title[:200]!r} cannot be a section's title: it would read as {made.title[:200]!r}")
+    for section in inside:
+        _refuse_heading(section.level, section.title, made.level)
+
+
+def _reread(before: Note, data: bytes) -> Note:
+    after = parse_note(data)
+    if not after.is_read or not after.outline.complete:
+        raise EditRefusedError("the note would become too large, or have too many headings, to be read")
+    if after.frontmatter != before.frontmatter or before.body.start not in {after.body.start, before.body.stop}:
+        raise EditRefusedError("the edit would change what counts as frontmatter")
+    known = {problem.code for problem in before.outline.problems}
+    for problem in after.outline.problems:
+        if problem.code not in known:
+            raise EditRefusedError(_OPEN_ENDED[problem.code])
+    return after

@@ -1,0 +1,320 @@
+"""Frontmatter: the block between two `---` lines at the top of a note, its keys as byte spans and its values as text.
+
+A block is found by its two lines alone; whether it is YAML is another question, and one that is put only when somebody asks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import yaml
+
+from parachuted.vault.bounded_yaml import (
+    MAX_BYTES,
+    Problem,
+    YamlRefusedError,
+    YamlValue,
+    node_stop,
+    plain_text,
+    read_events,
+    read_value,
+    start_of,
+    stop_of,
+)
+from parachuted.vault.scalars import kind_of
+
+__all__ = [
+    "BOM",
+    "MAX_NOTE_BYTES",
+    "Block",
+    "Key",
+    "Matter",
+    "Problem",
+    "Span",
+    "declared_watch",
+    "find_block",
+    "key_source",
+    "keys_by_line",
+    "read_block",
+    "unterminated_problem",
+]
+
+BOM = b"\xef\xbb\xbf"
+MAX_NOTE_BYTES = 16 * 1024 * 1024
+
+_OPEN = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*+\r?\n")
+_CLOSE = re.compile(rb"\n---[ \t]*+\r?(?:\n|\Z)")
+_WATCH = re.compile(rb"watch[\"']?[ \t]*+:")
+_KEY = re.compile(
+    rb"""(?:"(?:[^"\\\n]|\\.)*+"|'(?:[^'\n]|'')*+'|[^\s\-?:,\[\]{}#&*!|>'"%@`][^\n:]*+(?::(?=\S)[^\n:]*+)*+)"""
+    rb"""[ \t]*+:(?=[ \t\r\n]|\Z)""",
+)
+_INDENT = re.compile(rb" *+")
+_DASH = re.compile(rb"-(?=[ \t\r\n]|\Z)")
+_INDENTED_COMMENTS = re.compile(rb"(?:[ \t]++#[^\n]*+(?:\n|\Z))++")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A half-open range of byte offsets into a note's data."""
+
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A top-level key: `span` is its whole lines with its value's, `value` the bytes of a value that is one scalar on the key's line."""
+
+    name: str
+    span: Span
+    value: Span | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Where the frontmatter is: `span` between its two lines, `stop` after the second; `unterminated` when that one is missing."""
+
+    span: Span
+    stop: int
+    unterminated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matter:
+    """What a block says. `readable`: it is a YAML mapping, so values and keys are exact; else keys are told by their lines.
+
+    `tangled`: keys and lines do not go together, so no key can be changed by changing lines.
+    """
+
+    values: Mapping[str, YamlValue] = field(default_factory=dict)
+    keys: tuple[Key, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    readable: bool = True
+    tangled: bool = False
+
+
+def find_block(data: bytes) -> Block | None:
+    """The frontmatter's place, or None where the note does not begin with a line `---`."""
+    opening = _OPEN.match(data)
+    if opening is None:
+        return None
+    start = opening.end()
+    closing = _CLOSE.search(data, start - 1)
+    if closing is None:
+        return Block(span=Span(start=start, stop=start), stop=start, unterminated=True)
+    return Block(span=Span(start=start, stop=closing.start() + 1), stop=closing.end())
+
+
+def read_block(data: bytes, span: Span) -> Matter:
+    """The keys and values of the block at `span`. Never raises on content."""
+    if span.stop - span.start > MAX_BYTES:
+        return Matter(problems=(_too_large(),), readable=False, tangled=True)
+    block = data[span.start : span.stop]
+    try:
+        text = _decode(block)
+        events = read_events(text)
+        return _matter(events, text, span)
+    except YamlRefusedError as refusal:
+        keys, tangled = keys_by_line(data, span)
+        return Matter(keys=keys, problems=(refusal.problem,), readable=False, tangled=tangled)
+
+
+def keys_by_line(data: bytes, span: Span) -> tuple[tuple[Key, ...], bool]:
+    """The keys of a block as its lines show them, YAML or not, and whether some lines belong to none.
+
+    A key begins a line and has the lines below it that are indented or begin with a dash.
+    """
+    starts: list[tuple[str, int, int]] = []
+    tangled = False
+    at, end = span.start, min(span.stop, len(data))
+    while at < end:
+        stop = _line_stop(data, at)
+        key = _KEY.match(data, at, stop)
+        name = _key_name(key.group()) if key else None
+        if name is not None:
+            starts.append((name, at, stop))
+        elif data[at:stop].strip() and not data.startswith(b"#", at):
+            tangled = tangled or not starts or not (data[at] in b" \t" or _DASH.match(data, at, stop))
+            if starts:
+                starts[-1] = (*starts[-1][:2], stop)
+        at = stop
+    return tuple(Key(name=name, span=Span(start=start, stop=stop)) for name, start, stop in starts), tangled
+
+
+def key_source(data: bytes, line: int) -> bytes | None:
+    """The line's beginning up to the colon after its key, as it is written; None where the key is not written plainly."""
+    indent = _INDENT.match(data, line)
+    key = _KEY.match(data, indent.end()) if indent else None
+    return data[line : key.end()] if key else None
+
+
+def declared_watch(data: bytes) -> tuple[tuple[str, ...], tuple[Problem, ...]]:
+    """The texts under `watch:` in the frontmatter, and what is wrong with them; YAML is read only where `watch:` occurs in the block.
+
+    A note's beginning is enough, if it holds the whole frontmatter.
+    """
+    block = find_block(data) if data.startswith((b"---", BOM)) else None
+    if block is None:
+        return (), ()
+    if block.unterminated:
+        return (), (unterminated_problem(),) if _WATCH.search(data, 0, MAX_BYTES) else ()
+    if not _WATCH.search(data, block.span.start, block.span.stop):
+        return (), ()
+    if block.span.stop - block.span.start > MAX_BYTES:
+        return (), (_too_large(),)
+    try:
+        return _watch_texts(read_events(_decode(data[block.span.start : block.span.stop])))
+    except YamlRefusedError as refusal:
+        return (), (refusal.problem,)
+
+
+def _too_large() -> Problem:
+    return Problem(code="frontmatter-too-large", message=f"the frontmatter is larger than {MAX_BYTES // 1024} KB and was not read")
+
+
+def unterminated_problem() -> Problem:
+    """What is said of a note whose first line opens a frontmatter that nothing closes."""
+    return Problem(code="frontmatter-unterminated", message="the note begins with a line --- but no second one closes it")
+
+
+def _decode(block: bytes) -> str:
+    try:
+        return block.decode()
+    except UnicodeDecodeError as error:
+        raise YamlRefusedError("frontmatter-not-utf8", f"the frontmatter is not UTF-8 (its byte {error.start})") from error
+
+
+def _matter(events: list[yaml.Event], text: str, span: Span) -> Matter:
+    if not events:
+        return Matter()
+    value, problems = read_value(events)
+    if not isinstance(value, dict):
+        problem = Problem(code="frontmatter-not-mapping", message="the frontmatter is not `key: value` lines; it was kept as it is")
+        return Matter(problems=(*problems, problem), readable=False, tangled=True)
+    keys = [] if getattr(events[0], "flow_style", False) else _keys_by_events(events, text, span.start)
+    if (not keys and value) or any(a.span.stop > b.span.start for a, b in pairwise(keys)):
+        problem = Problem(code="frontmatter-tangled", message="keys of the frontmatter share a line, so they cannot be changed singly")
+        return Matter(values=value, problems=(*problems, problem), tangled=True)
+    return Matter(values=value, keys=tuple(keys), problems=problems)
+
+
+def _pairs(events: list[yaml.Event]) -> Iterator[tuple[list[yaml.Event], list[yaml.Event]]]:
+    """The top-level keys and values of a mapping, each as its events."""
+    at = 1
+    while at < len(events) - 1:
+        middle = node_stop(events, at)
+        stop = node_stop(events, middle)
+        yield events[at:middle], events[middle:stop]
+        at = stop
+
+
+def _watch_texts(events: list[yaml.Event]) -> tuple[tuple[str, ...], tuple[Problem, ...]]:
+    if not events or not isinstance(events[0], yaml.MappingStartEvent):
+        return (), ()
+    found: list[str] = []
+    problems: list[Problem] = []
+    for key, value in _pairs(events):
+        if isinstance(key[0], yaml.ScalarEvent) and key[0].value == "watch":
+            found, problems = [], []  # of a key given twice the last counts
+            for item in _items(value):
+                _take_watch(item, found, problems)
+    return tuple(found), tuple(problems)
+
+
+def _items(value: list[yaml.Event]) -> Iterator[yaml.Event]:
+    """The first events of a list's items; a value that is no list is its own only item."""
+    if not isinstance(value[0], yaml.SequenceStartEvent):
+        yield value[0]
+        return
+    at = 1
+    while at < len(value) - 1:
+        yield value[at]
+        at = node_stop(value, at)
+
+
+def _take_watch(item: yaml.Event, found: list[str], problems: list[Problem]) -> None:
+    if not isinstance(item, yaml.ScalarEvent):
+        problems.append(_no_watch("a list or a map"))
+        return
+    plain = plain_text(item)
+    kind = "text" if plain is None else kind_of(plain)
+    if item.tag is not None and not item.style:
+        problems.append(_no_watch(f"{item.tag[:80]!r} without quotes"))
+    elif kind in {"boolean", "number", "null"}:
+        problems.append(_no_watch(f"a {kind} ({plain[:80]!r})" if plain else "empty"))
+    elif not item.value.strip():
+        problems.append(_no_watch("empty"))
+    else:
+        found.append(item.value)
+
+
+def _no_watch(what: str) -> Problem:
+    return Problem(code="watch-not-text", message=f"`watch:` takes texts; one that is {what} was ignored")
+
+
+def _keys_by_events(events: list[yaml.Event], text: str, base: int) -> list[Key]:
+    data, offset = text.encode(), _Offsets(text)
+    return [_key(key[0], value, data, offset, base) for key, value in _pairs(events) if isinstance(key[0], yaml.ScalarEvent)]
+
+
+def _key(key: yaml.ScalarEvent, value: list[yaml.Event], data: bytes, offset: _Offsets, base: int) -> Key:
+    line = data.rfind(b"\n", 0, offset.bytes(start_of(key))) + 1
+    start = offset.bytes(start_of(value[0]))
+    last = max((event for event in value if _has_content(event)), key=stop_of)
+    stop = offset.bytes(stop_of(last))
+    content = data[line:stop].rstrip(b"\r\n" if _is_block(last) else None)
+    end = _line_stop(data, line + len(content))
+    if not data[line : line + 1].isspace() and (comments := _INDENTED_COMMENTS.match(data, end)):
+        end = comments.end()
+    one_line = isinstance(value[0], yaml.ScalarEvent) and not _is_block(last) and b"\n" not in data[line:stop]
+    return Key(
+        name=str(key.value),
+        span=Span(start=base + line, stop=base + end),
+        value=Span(start=base + start, stop=base + stop) if one_line else None,
+    )
+
+
+def _has_content(event: yaml.Event) -> bool:
+    """Whether the event's end is one of the value's: a block collection's is where the next key begins."""
+    return isinstance(event, yaml.ScalarEvent) or stop_of(event) > start_of(event)
+
+
+def _is_block(event: yaml.Event) -> bool:
+    return isinstance(event, yaml.ScalarEvent) and event.style in {"|", ">"}
+
+
+class _Offsets:
+    """The parser's marks, asked for in rising order, as bytes: they count characters, and a byte order mark at the beginning not at all."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text.removeprefix("\ufeff")
+        self._plain = text.isascii()
+        self._chars = 0
+        self._bytes = len(text.encode()) - len(self._text.encode())
+
+    def bytes(self, chars: int) -> int:
+        if self._plain:
+            return chars
+        if chars > self._chars:
+            self._bytes += len(self._text[self._chars : chars].encode())
+            self._chars = chars
+        return self._bytes
+
+
+def _line_stop(data: bytes, at: int) -> int:
+    return data.find(b"\n", at) + 1 or len(data)
+
+
+def _key_name(source: bytes) -> str | None:
+    name = source[:-1].rstrip().decode("utf-8", "replace")
+    if name[0] not in "\"'":
+        return None if " #" in name else name
+    try:
+        event = read_events(name)[0]
+    except YamlRefusedError:
+        return None
+    return str(event.value) if isinstance(event, yaml.ScalarEvent) else None

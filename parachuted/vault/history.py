@@ -1,0 +1,317 @@
+"""History: who wrote what, why, and what stood there before, as rows beside the objects that hold the texts.
+
+SQLite, since it answers by path, run and cause at any length and a write costs the same with ten rows or a million.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from parachuted.errors import StorageFailedError
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS writes (
+    id INTEGER PRIMARY KEY, at TEXT NOT NULL, path TEXT NOT NULL, by TEXT NOT NULL, run TEXT, causes TEXT NOT NULL, operation TEXT NOT NULL,
+    before TEXT, after TEXT, temporary TEXT NOT NULL, state TEXT NOT NULL,
+    noticed INTEGER NOT NULL DEFAULT 0);
+CREATE INDEX IF NOT EXISTS writes_by_path ON writes (path, id);
+CREATE INDEX IF NOT EXISTS writes_by_run ON writes (run, id);
+CREATE INDEX IF NOT EXISTS writes_intended ON writes (state) WHERE state = 'intended';
+CREATE INDEX IF NOT EXISTS writes_unnoticed ON writes (path) WHERE noticed = 0;
+CREATE TABLE IF NOT EXISTS runs (
+    id TEXT PRIMARY KEY, started TEXT NOT NULL, watcher TEXT NOT NULL, outcome TEXT NOT NULL, document TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS runs_by_start ON runs (started, id);
+CREATE TABLE IF NOT EXISTS run_causes (cause TEXT NOT NULL, run TEXT NOT NULL, PRIMARY KEY (cause, run)) WITHOUT ROWID;
+"""
+
+_SMALL = 1 << 20
+_BUSY_S = 0.5  # nobody else has it open: a lock that is refused is a disk that fails
+_GARBLED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+WriteState = Literal["intended", "done", "void"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Author:
+    """Who makes a write, in which run, and which causes it carries on."""
+
+    by: str
+    run: str | None = None
+    causes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """One write of the vault: digests of what stood there before and stands there after (None: no file)."""
+
+    id: int
+    at: datetime
+    path: str
+    author: Author
+    operation: str
+    before: str | None
+    after: str | None
+    temporary: str
+    state: WriteState
+
+
+class _GarbledError(Exception):
+    """The file is no history any more."""
+
+
+class History:
+    """The record of writes and runs. Its methods raise StorageFailedError when the disk refuses; threads may share it."""
+
+    def __init__(self, path: Path) -> None:
+        """A garbled file is set aside under another name and a new one begun; `problem` says so."""
+        self._lock = threading.RLock()
+        self.problem: str | None = None
+        self._doubt = _doubt_of(path)
+        with self._named():
+            try:
+                self._database = _open(path)
+            except _GarbledError as error:
+                aside = _set_aside(path)
+                self.problem = (
+                    f"the history was unreadable ({error}) and was set aside as {aside}; earlier runs cannot be explained or undone"
+                )
+                self._database = _open(path)
+        self._unnoticed = self._paths_unnoticed()
+
+    def close(self) -> None:
+        """Close the file; no method may be called afterwards."""
+        with self._lock:
+            self._database.close()
+
+    def intend(
+        self, *, at: datetime, path: str, author: Author, operation: str, before: str | None, after: str | None, temporary: str
+    ) -> Write:
+        """Record, durably, that a write is about to be made."""
+        write = Write(
+            id=0, at=at, path=path, author=author, operation=operation, before=before, after=after, temporary=temporary, state="intended"
+        )  # fmt: skip
+        return self.intend_all([write])[0]
+
+    def intend_all(self, writes: Sequence[Write]) -> list[Write]:
+        """The same for several at once: all of them are recorded, or none. Returns them with their numbers."""
+        columns = "at, path, by, run, causes, operation, before, after, temporary, state"
+        sql = f"INSERT INTO writes ({columns}) VALUES (?,?,?,?,?,?,?,?,?,'intended')"  # noqa: S608
+        with self._changing() as database:
+            self._unnoticed.update(write.path for write in writes)
+            return [replace(write, id=int(database.execute(sql, _storable(_row(write))).lastrowid or 0)) for write in writes]
+
+    def settle(self, write: int, state: Literal["done", "void"]) -> None:
+        """Say how the intended write ended. Not durable by itself: after a power cut the next start settles it by what is on the disk."""
+        self.settle_all([write], state)
+
+    def settle_all(self, writes: Sequence[int], state: Literal["done", "void"]) -> None:
+        """The same for several that ended alike."""
+        with self._lock, self._named():
+            self._database.execute("PRAGMA synchronous = NORMAL")
+            try:
+                with self._database as database:
+                    database.executemany("UPDATE writes SET state = ? WHERE id = ?", [(state, write) for write in writes])
+            finally:
+                self._database.execute("PRAGMA synchronous = FULL")
+
+    def intended(self) -> list[Write]:
+        """Writes whose end was never recorded: the process died, or the disk failed, in the middle."""
+        return self._writes("state = 'intended' ORDER BY id", ())
+
+    def unnoticed(self, path: str, digest: str | None) -> Write | None:
+        """The write that left `path` with that content, if the scanner has not come across it before."""
+        if path not in self._unnoticed:
+            return None
+        found = self._writes("path = ? AND noticed = 0 AND after IS ? AND state != 'void' ORDER BY id DESC LIMIT 1", (path, digest))
+        return found[0] if found else None
+
+    def is_ours_since(self, write: Write, digest: str | None) -> bool:
+        """Whether that write, and those before it that were not noticed either, lead there from that content, with no other in between."""
+        at = write.before
+        for earlier in self._writes("path = ? AND id < ? AND noticed = 0 AND state != 'void' ORDER BY id DESC", (write.path, write.id)):
+            if at == digest:
+                return True
+            at = earlier.before if earlier.after == at else at
+        return at == digest
+
+    def notice(self, writes: Sequence[Write]) -> None:
+        """Remember that the scanner has come across these, so that the same content is a person's when it comes again."""
+        with self._lock:
+            with self._changing() as database:
+                sql = "UPDATE writes SET noticed = 1 WHERE path = ? AND id <= ? AND noticed = 0"
+                database.executemany(sql, [_storable((write.path, write.id)) for write in writes])
+            self._unnoticed = self._paths_unnoticed()
+
+    def writes_of(self, path: str) -> list[Write]:
+        """All writes of that path, oldest first."""
+        return self._writes("path = ? AND state != 'void' ORDER BY id", (path,))
+
+    def writes_by(self, run: str) -> list[Write]:
+        """All writes of that run, oldest first."""
+        return self._writes("run = ? AND state != 'void' ORDER BY id", (run,))
+
+    def done_after(self, write: int) -> list[Write]:
+        """The writes with a later number than that which stand, oldest first."""
+        return self._writes("id > ? AND state = 'done' ORDER BY id", (write,))
+
+    def last_write(self) -> int:
+        """The number of the newest write; 0 when there is none."""
+        return int(self._rows("SELECT coalesce(max(id), 0) FROM writes", ())[0][0])
+
+    def save_run(
+        self, run: str, *, started: datetime, watcher: str, outcome: str, causes: Sequence[str], document: Mapping[str, object]
+    ) -> None:
+        """Record a run, or what has become of it."""
+        with self._changing() as database:
+            sql = "INSERT OR REPLACE INTO runs (id, started, watcher, outcome, document) VALUES (?,?,?,?,?)"
+            database.execute(sql, _storable((run, started.isoformat(), watcher, outcome, json.dumps(document))))
+            database.executemany("INSERT OR IGNORE INTO run_causes (cause, run) VALUES (?,?)", [(cause, run) for cause in causes])
+
+    def run(self, run: str) -> dict[str, object] | None:
+        """The run's document, or None."""
+        rows = self._rows("SELECT document FROM runs WHERE id = ?", (run,))
+        return json.loads(rows[0][0]) if rows else None
+
+    def runs(self, *, limit: int = 50, before: str | None = None) -> list[dict[str, object]]:
+        """Documents of the latest runs, newest first; `before` names the run to go on after."""
+        sql = "SELECT document FROM runs WHERE ? IS NULL OR id < ? ORDER BY id DESC LIMIT ?"
+        return [json.loads(row[0]) for row in self._rows(sql, (before, before, limit))]
+
+    def runs_of_causes(self, causes: Sequence[str]) -> list[dict[str, object]]:
+        """Documents of all runs that carried one of these causes, oldest first."""
+        marks = ",".join("?" * len(causes))
+        sql = f"SELECT document FROM runs WHERE id IN (SELECT run FROM run_causes WHERE cause IN ({marks})) ORDER BY id"  # noqa: S608
+        return [json.loads(row[0]) for row in self._rows(sql, tuple(causes))]
+
+    def unended(self) -> list[dict[str, object]]:
+        """Documents of the runs whose end was not recorded."""
+        return [json.loads(row[0]) for row in self._rows("SELECT document FROM runs WHERE outcome IN ('running', 'waiting')", ())]
+
+    def count_runs(self, *, since: datetime | None = None, until: datetime | None = None, cause: str | None = None) -> int:
+        """How many runs have begun between two moments, or for a cause."""
+        if cause is not None:
+            return int(self._rows("SELECT count(*) FROM run_causes WHERE cause = ?", (cause,))[0][0])
+        moments = ((since or datetime.min.replace(tzinfo=UTC)).isoformat(), (until or datetime.max.replace(tzinfo=UTC)).isoformat())
+        return int(self._rows("SELECT count(*) FROM runs WHERE started >= ? AND started <= ?", moments)[0][0])
+
+    def spent(self, since: datetime) -> dict[str, object]:
+        """How many runs have begun since then, and what they came to: US dollars, tokens in and out."""
+        sums = ", ".join(f"coalesce(sum(json_extract(document, '$.{name}')), 0)" for name in ("cost_usd", "input_tokens", "output_tokens"))
+        sql = f"SELECT count(*), {sums} FROM runs WHERE started >= ?"  # noqa: S608
+        ((runs, cost, tokens_in, tokens_out),) = self._rows(sql, (since.isoformat(),))
+        return {"runs": int(runs), "cost_usd": round(float(cost), 6), "input_tokens": int(tokens_in), "output_tokens": int(tokens_out)}
+
+    def _paths_unnoticed(self) -> set[str]:
+        """Asked once, so that a walk over a whole vault need not ask for each file."""
+        return {_text(row[0]) for row in self._rows("SELECT DISTINCT path FROM writes WHERE noticed = 0", ())}
+
+    def _writes(self, where: str, values: tuple[object, ...]) -> list[Write]:
+        columns = "id, at, path, by, run, causes, operation, before, after, temporary, state"
+        return [_write(row) for row in self._rows(f"SELECT {columns} FROM writes WHERE {where}", values)]  # noqa: S608
+
+    def _rows(self, sql: str, values: tuple[object, ...]) -> list[tuple[str, ...]]:
+        with self._lock, self._named():
+            return self._database.execute(sql, _storable(values)).fetchall()
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._named(), self._database:
+            yield self._database
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            if _is_garbled(error):  # found in the middle of work: the next start looks at all of it, and sets it aside
+                with contextlib.suppress(OSError):
+                    self._doubt.touch()
+            raise StorageFailedError(f"the history could not be read or written: {error}") from error
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    is_doubtful = path.with_name(f"{path.name}-wal").exists() or _doubt_of(path).exists() or path.stat().st_size < _SMALL
+    database = sqlite3.connect(path, check_same_thread=False)
+    try:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = FULL")
+        database.executescript(_SCHEMA)
+        if is_doubtful:  # it was not closed, or is so small that looking at all of it takes no time
+            _check(database)
+    except sqlite3.DatabaseError as error:
+        database.close()
+        if _is_garbled(error):
+            raise _GarbledError(str(error)) from error
+        raise
+    return database
+
+
+def _check(database: sqlite3.Connection) -> None:
+    (answer,) = database.execute("PRAGMA quick_check(1)").fetchone()
+    if answer != "ok":
+        database.close()
+        raise _GarbledError(answer)
+
+
+def _is_garbled(error: Exception) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _GARBLED
+
+
+def _doubt_of(path: Path) -> Path:
+    """A file that is there when the history was found to be garbled while it was in use."""
+    return path.with_name(f"{path.name}.doubtful")
+
+
+def _set_aside(path: Path) -> str:
+    """Rename the file; its journal would be taken for the new one's, so it goes along."""
+    aside = f"{path.name}.garbled-{datetime.now(UTC):%Y%m%dT%H%M%S}"
+    for suffix in ("", "-wal", "-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            path.with_name(f"{path.name}{suffix}").rename(path.with_name(f"{aside}{suffix}"))
+    _doubt_of(path).unlink(missing_ok=True)
+    return aside
+
+
+def _storable(values: Sequence[object]) -> tuple[object, ...]:
+    """Names that are not UTF-8 hold lone surrogates, which SQLite's text cannot: they go in as bytes."""
+    return tuple(_as_bytes(value) if isinstance(value, str) and not value.isascii() else value for value in values)
+
+
+def _as_bytes(text: str) -> str | bytes:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogateescape")
+    return text
+
+
+def _row(write: Write) -> tuple[object, ...]:
+    author = write.author
+    return (
+        *(write.at.isoformat(), write.path, author.by, author.run, json.dumps(author.causes)),
+        *(write.operation, write.before, write.after, write.temporary),
+    )
+
+
+def _write(row: tuple[str, ...]) -> Write:
+    path = _text(row[2])
+    author = Author(by=row[3], run=row[4], causes=tuple(json.loads(row[5])))
+    return Write(
+        id=int(row[0]), at=datetime.fromisoformat(row[1]), path=path, author=author, operation=row[6], before=row[7], after=row[8],
+        temporary=row[9], state=row[10],  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def _text(value: str | bytes) -> str:
+    return value if isinstance(value, str) else value.decode("utf-8", "surrogateescape")

@@ -1,0 +1,11 @@
+"""Identity: names for runs and causes that sort by time and never collide."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime
+
+
+def new_id(prefix: str, at: datetime) -> str:
+    """`prefix`, the moment to the millisecond, and eight random digits: `r-20261121-231502-417-9f3a61c8`."""
+    return f"{prefix}-{at:%Y%m%d-%H%M%S}-{at.microsecond // 1000:03d}-{secrets.token_hex(4)}"

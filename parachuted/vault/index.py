@@ -1,0 +1,260 @@
+"""Index: what the vault held when it was last looked at, by folder, in memory; and its copy on disk.
+
+Derived: delete the copy and the next start reads the vault anew. The copy is a whole snapshot plus a log of what changed since, so that
+noticing a change costs the same in a small and a large vault.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from parachuted.vault.paths import VaultPath
+
+CONTEXT_NAMES = ("AGENTS.md", "CLAUDE.md")
+_VERSION = 1
+_LOG_LIMIT = 8 << 20
+
+
+class Entry(NamedTuple):
+    """One file as last seen: times in nanoseconds, size in bytes, SHA-256 in hex (None: not a note, so not read)."""
+
+    mtime_ns: int
+    ctime_ns: int
+    size: int
+    inode: int
+    digest: str | None
+
+    @classmethod
+    def of(cls, status: os.stat_result, digest: str | None) -> Entry:
+        """The entry for a file of that status."""
+        return cls(status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, digest)
+
+    def same_content(self, other: Entry | None) -> bool:
+        """Whether both stand for the same bytes, as far as is known."""
+        if other is None:
+            return False
+        if self.digest is not None or other.digest is not None:
+            return self.digest == other.digest
+        return (self.size, self.mtime_ns) == (other.size, other.mtime_ns)
+
+
+class Index:
+    """The files of the vault by folder. One thread changes it; others may read single entries.
+
+    `contexts_version` grows when a context file comes, goes or changes its size, so that what is told of them need be made but once;
+    `version` grows with every change of any file, and `version_of` a folder is what it was at the last one of a file directly in it.
+    """
+
+    def __init__(self) -> None:
+        self._folders: dict[str, dict[str, Entry]] = {"": {}}
+        self._children: dict[str, set[str]] = {"": set()}
+        self._context_folders: set[str] = set()
+        self.contexts_version = 0
+        self.version = 0
+        self._versions: dict[str, int] = {}
+
+    def get(self, path: str) -> Entry | None:
+        """What is known of that path."""
+        folder, _, name = path.rpartition("/")
+        return self._folders.get(folder, {}).get(name)
+
+    def entries(self, folder: str) -> dict[str, Entry]:
+        """The files directly in that folder; not to be changed."""
+        return self._folders.get(folder, {})
+
+    def files(self, folder: str) -> Iterable[str]:
+        """Names of the files directly in that folder."""
+        return self._folders.get(folder, {}).keys()
+
+    def folders(self, folder: str) -> Iterable[str]:
+        """Names of the folders directly in that folder."""
+        return self._children.get(folder, ())
+
+    def __contains__(self, folder: str) -> bool:
+        return folder in self._folders
+
+    def __len__(self) -> int:
+        return sum(map(len, self._folders.values()))
+
+    def paths(self) -> Iterator[VaultPath]:
+        """Every file."""
+        for folder, files in self._folders.items():
+            prefix = f"{folder}/" if folder else ""
+            for name in files:
+                yield VaultPath(prefix + name)
+
+    def below(self, folder: str) -> list[str]:
+        """That folder and every folder below it, as far as they are known."""
+        found = [folder] if folder in self._folders else []
+        for place in found:
+            found += [f"{place}/{name}" if place else name for name in self._children.get(place, ())]
+        return found
+
+    def all_folders(self) -> list[str]:
+        """Every folder, the vault itself (empty) first."""
+        return self.below("")
+
+    def version_of(self, folder: str) -> int:
+        """The version at which a file directly in that folder changed last."""
+        return self._versions.get(folder, 0)
+
+    def context_folders(self) -> list[str]:
+        """Every folder with a context file, in order."""
+        return sorted(self._context_folders)
+
+    def context_file(self, folder: str) -> VaultPath | None:
+        """The folder's context file: AGENTS.md, else CLAUDE.md, else None."""
+        files = self._folders.get(folder, {})
+        name = next((name for name in CONTEXT_NAMES if name in files), None)
+        return None if name is None else VaultPath(f"{folder}/{name}" if folder else name)
+
+    def is_context_file(self, path: str) -> bool:
+        """Whether that path is its folder's context file."""
+        return path.rpartition("/")[2] in CONTEXT_NAMES and self.context_file(path.rpartition("/")[0]) == path
+
+    def set(self, path: str, entry: Entry | None) -> None:
+        """Remember what is there now; None: nothing."""
+        folder, _, name = path.rpartition("/")
+        before = self._folders.get(folder, {}).get(name)
+        if entry is not None:
+            self.add_folder(folder)
+            self._folders[folder][name] = entry
+            self._count(folder)
+        elif folder in self._folders:
+            self._folders[folder].pop(name, None)
+            self._count(folder)
+        if name in CONTEXT_NAMES and (before and before.size) != (entry and entry.size):
+            self._follow_contexts(folder)
+
+    def add_folder(self, folder: str) -> None:
+        """Remember a folder and those it is in."""
+        while folder not in self._folders:
+            self._folders[folder] = {}
+            self._children.setdefault(folder, set())
+            parent, _, name = folder.rpartition("/")
+            self._children.setdefault(parent, set()).add(name)
+            folder = parent
+
+    def drop_folder(self, folder: str) -> None:
+        """Forget a folder and all below it."""
+        for place in reversed(self.below(folder)):
+            self._folders.pop(place, None)
+            self._children.pop(place, None)
+            self._count(place)
+            self._versions.pop(place, None)
+            if place in self._context_folders:
+                self._follow_contexts(place)
+        parent, _, name = folder.rpartition("/")
+        self._children.get(parent, set()).discard(name)
+
+    def fill_folder(self, folder: str, files: Mapping[str, Entry]) -> None:
+        """Remember a folder with all these files in it."""
+        self.add_folder(folder)
+        self._folders[folder].update(files)
+        self._count(folder)
+        if not files.keys().isdisjoint(CONTEXT_NAMES):
+            self._follow_contexts(folder)
+
+    def _count(self, folder: str) -> None:
+        self.version += 1
+        self._versions[folder] = self.version
+
+    def _follow_contexts(self, folder: str) -> None:
+        if self._folders.get(folder, {}).keys().isdisjoint(CONTEXT_NAMES):
+            self._context_folders.discard(folder)
+        else:
+            self._context_folders.add(folder)
+        self.contexts_version += 1
+
+
+class Snapshot:
+    """The index's copy on disk. It is never the only copy of anything, so it is written without waiting for the disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self._base = folder / "snapshot.json"
+        self._log = folder / "snapshot.log"
+        self._descriptor: int | None = None
+        self.problem: str | None = None
+
+    def load(self) -> Index | None:
+        """The index as it was kept, or None when there is none or it cannot be read (`problem` then says why)."""
+        if not self._base.exists():
+            return None
+        try:
+            index = _index_of(self._base.read_bytes())
+            self._replay(index)
+        except (OSError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
+            self.problem = f"the snapshot was unreadable ({error}) and was set aside; the vault is read anew"
+            with contextlib.suppress(OSError):
+                self._base.replace(self._base.with_suffix(".garbled"))
+            return None
+        return index
+
+    def save(self, index: Index) -> None:
+        """Write the whole index anew and empty the log."""
+        payload = json.dumps({folder: index.entries(folder) for folder in index.all_folders()}, separators=(",", ":")).encode()
+        temporary = self._base.with_suffix(".tmp")
+        try:
+            temporary.write_bytes(b"%d %08x\n" % (_VERSION, zlib.crc32(payload)) + payload)
+            temporary.replace(self._base)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+        self.close()
+        self._log.unlink(missing_ok=True)
+
+    def append(self, changes: Iterable[tuple[str, Entry | None]], index: Index) -> None:
+        """Log changes that were just made to the index."""
+        if self._descriptor is None:
+            self._descriptor = _opened_log(self._log)
+        lines = "".join(f"{json.dumps(change)}\n" for change in changes).encode()
+        try:
+            whole = os.write(self._descriptor, lines) == len(lines)
+        except OSError:
+            self.close()  # part of a line may be there: the next lines must not go on in it
+            raise
+        if not whole or os.fstat(self._descriptor).st_size > _LOG_LIMIT:
+            self.save(index)
+
+    def close(self) -> None:
+        """Close the log."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _replay(self, index: Index) -> None:
+        if not self._log.exists():
+            return
+        for line in self._log.read_bytes().split(b"\n"):
+            try:
+                path, entry = json.loads(line)
+            except ValueError:  # written in part when the program died; what it was about shows as a difference in the next walk
+                continue
+            index.set(path, Entry(*entry) if entry else None)
+
+
+def _index_of(data: bytes) -> Index:
+    header, _, payload = data.partition(b"\n")
+    version, checksum = header.split()
+    if int(version) != _VERSION or int(checksum, 16) != zlib.crc32(payload):
+        raise ValueError("another version, or damaged")
+    index = Index()
+    make = Entry._make
+    for folder, files in json.loads(payload).items():
+        index.fill_folder(folder, {name: make(entry) for name, entry in files.items()})
+    return index
+
+
+def _opened_log(path: Path) -> int:
+    """A descriptor that appends to the log, from the beginning of a line on."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    size = os.fstat(descriptor).st_size
+    if size and os.pread(descriptor, 1, size - 1) != b"\n":
+        os.write(descriptor, b"\n")
+    return descriptor

@@ -1,0 +1,214 @@
+"""Link marks: where links to files stand in a note, found without parsing the whole of it.
+
+What stands in code or comments does not count, nor does the world outside. Each byte is looked at a bounded number of times, whatever is
+left open.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from parachuted.vault.frontmatter import Span
+from parachuted.vault.note import Note
+
+LinkKind: TypeAlias = Literal["wiki", "markdown", "embed"]
+Form: TypeAlias = Literal["wiki", "single", "double", "bare", "angle"]
+
+_MARK = re.compile(rb"[\\`~<%\[\]]")
+_WIKI = re.compile(rb"\[\[([^\[\]\r\n#|]*+)(?:#([^\[\]\r\n|]*+))?(?:\|([^\[\]\r\n]*+))?\]\]")
+_IN_MATTER = re.compile(rb"""(["'])\[\[([^\[\]\r\n#|]*+)(?:#([^\[\]\r\n|]*+))?(?:\|([^\[\]\r\n]*+))?\]\]\1""")
+_BARE = rb"(?P<bare>(?:[^\s()\\<]|\\.)(?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.)*+\))*+\))*+)"
+_TARGET = rb"(?:<(?P<angle>(?:[^<>\\\r\n]|\\.)*+)>|" + _BARE + rb")"
+_TITLE = rb"""(?:"(?:[^"\\]|\\.){0,2000}+"|'(?:[^'\\]|\\.){0,2000}+'|\((?:[^()\\]|\\.){0,2000}+\))"""
+_INLINE = re.compile(rb"\]\([ \t]*+(?:\r?\n[ \t]*+)?" + _TARGET + rb"(?:\s++" + _TITLE + rb")?\s*+\)")
+_DEFINITION = re.compile(rb"\[(?!\^)([^\[\]\r\n]++)\]:[ \t]*+" + _TARGET)
+_TICKS = re.compile(rb"`++")
+_TILDES = re.compile(rb"~{3,}+")
+_BLANK_LINE = re.compile(rb"\n[ \t]*+\r?\n")
+_MARGIN = re.compile(rb"[ \t>]*+(?:(?:[-+*]|\d{1,9}+[.)])[ \t]++)*+\Z")
+_CLOSE_FENCE = re.compile(rb"\n[ \t>]*+(`{3,}+|~{3,}+)[ \t]*+\r?+$", re.MULTILINE)
+_RAW = re.compile(rb"<(?:script|pre|style|textarea)(?=[\s>])", re.IGNORECASE)
+_CLOSE_RAW = re.compile(rb"</(?:script|pre|style|textarea)>", re.IGNORECASE)
+_ABROAD = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]*+:|//")
+ABROAD_WIKI = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]*+://")
+LONGEST_LABEL = 2_000
+_WIDEST_MARGIN = 200
+_DEEPEST = 3  # spaces before a definition
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One link as bytes: `span` is its target, the anchor left out."""
+
+    kind: LinkKind
+    form: Form
+    span: Span
+    anchor: bytes | None
+    label: bytes | None
+
+
+def find_links(note: Note) -> Iterator[Found]:
+    """Every link of the note, in order; those that name no file, but a place in the note itself, are left out."""
+    yield from _matter_links(note)
+    yield from _body_links(note)
+
+
+def _matter_links(note: Note) -> Iterator[Found]:
+    """Links that are the whole of a quoted value, as Obsidian's properties hold them."""
+    if note.frontmatter is None or b"[[" not in note.data[note.frontmatter.start : note.frontmatter.stop]:
+        return
+    for match in _IN_MATTER.finditer(note.data, note.frontmatter.start, note.frontmatter.stop):
+        line = note.data[max(note.data.rfind(b"\n", 0, match.start()) + 1, match.start() - _WIDEST_MARGIN) : match.start()]
+        if not line.lstrip().startswith(b"#"):
+            yield from _wiki(match, "wiki", "single" if match[1] == b"'" else "double", first=2)
+
+
+def _wiki(match: re.Match[bytes], kind: LinkKind, form: Form, *, first: int = 1) -> Iterator[Found]:
+    start, stop = match.span(first)
+    text = match[first]
+    if match[first + 2] is not None and match[first + 1] is None:  # in a table the bar is written `\|`
+        text = text.removesuffix(b"\\")
+    stop = start + len(text.rstrip())
+    start += len(text) - len(text.lstrip())
+    anchor = match[first + 1]
+    anchor = anchor.removesuffix(b"\\") if anchor is not None and match[first + 2] is not None else anchor
+    if stop > start and not ABROAD_WIKI.match(text.lstrip()):
+        yield Found(kind, form, Span(start=start, stop=stop), anchor, match[first + 2])
+
+
+def _written_target(match: re.Match[bytes], kind: LinkKind, label: bytes) -> Iterator[Found]:
+    """A link in markdown's own way, unless it leads out of the vault or to a place in the note itself."""
+    form: Form = "bare" if match["bare"] is not None else "angle"
+    text = match[form]
+    path, mark, anchor = text.partition(b"#")
+    if path and not _ABROAD.match(path):
+        start = match.start(form)
+        yield Found(kind, form, Span(start=start, stop=start + len(path)), anchor if mark else None, label)
+
+
+def _body_links(note: Note) -> Iterator[Found]:
+    data, start = note.data, note.body.start
+    return _Scan(data, start).links() if data.find(b"[", start) >= 0 else iter(())
+
+
+class _Scan:
+    """One pass over the body. `_open` holds the brackets that wait for their end; what was once sought in vain is not sought again."""
+
+    def __init__(self, data: bytes, start: int) -> None:
+        self._data, self._start = data, start
+        self._open: list[int] = []
+        self._runs: dict[int, list[int]] | None = None
+        self._paragraph_stop = start
+        self._vain: set[bytes] = set()
+
+    def links(self) -> Iterator[Found]:
+        data, at = self._data, self._start
+        while (match := _MARK.search(data, at)) is not None:
+            here, mark = match.start(), match[0]
+            at = here + 1
+            if mark == b"\\":
+                at = here + 2
+            elif mark == b"[":
+                at = yield from self._bracket(here)
+            elif mark == b"]":
+                at = yield from self._closed(here)
+            elif mark in b"`~":
+                at = self._after_code(here)
+            elif (after := self._after_hidden(here, mark)) is not None:
+                at = after
+
+    def _bracket(self, here: int) -> Generator[Found, None, int]:
+        data = self._data
+        is_embed = here > self._start and data[here - 1 : here] == b"!" and data[here - 2 : here - 1] != b"\\"
+        if (wiki := _WIKI.match(data, here)) is not None:
+            yield from _wiki(wiki, "embed" if is_embed else "wiki", "wiki")
+            return wiki.end()
+        if self._begins_line(here) and (definition := _DEFINITION.match(data, here)) is not None:
+            yield from _written_target(definition, "markdown", definition[1])
+            return definition.end()
+        self._open.append(here)
+        return here + 1
+
+    def _closed(self, here: int) -> Generator[Found, None, int]:
+        if not self._open:
+            return here + 1
+        opened = self._open.pop()
+        if here - opened > LONGEST_LABEL or self._data[here + 1 : here + 2] != b"(":
+            return here + 1
+        label = self._data[opened + 1 : here]
+        match = _INLINE.match(self._data, here) if not _BLANK_LINE.search(label) else None
+        if match is None:
+            return here + 1
+        is_embed = opened > self._start and self._data[opened - 1 : opened] == b"!"
+        yield from _written_target(match, "embed" if is_embed else "markdown", label)
+        return match.end()
+
+    def _begins_line(self, here: int) -> bool:
+        margin = self._data[max(self._start, here - _DEEPEST - 1) : here]
+        before = margin.rpartition(b"\n")[2]
+        return not before.strip(b" ") and (b"\n" in margin or here - self._start == len(before)) and len(before) <= _DEEPEST
+
+    def _after_code(self, here: int) -> int:
+        """Where what a fence or backticks hide ends; just after the marks where they hide nothing."""
+        run = (_TICKS if self._data[here : here + 1] == b"`" else _TILDES).match(self._data, here)
+        if run is None:
+            return here + 1
+        if len(run[0]) >= 3 and self._is_fence(here, run):  # noqa: PLR2004  as fences have
+            return self._after_fence(run)
+        if run[0].startswith(b"~"):
+            return run.end()
+        if self._runs is None:
+            self._runs = {}
+            for one in _TICKS.finditer(self._data, here):
+                self._runs.setdefault(len(one[0]), []).append(one.start())
+        places = self._runs.get(len(run[0]), [])
+        index = bisect_left(places, run.end())
+        return places[index] + len(run[0]) if index < len(places) and places[index] < self._paragraph_end(here) else run.end()
+
+    def _is_fence(self, here: int, run: re.Match[bytes]) -> bool:
+        margin = self._data[max(self._start, here - _WIDEST_MARGIN) : here]
+        before = margin.rpartition(b"\n")[2]
+        if _MARGIN.match(before) is None or not (b"\n" in margin or here - self._start == len(before)):
+            return False
+        if run[0].startswith(b"~"):
+            return True
+        line_stop = self._data.find(b"\n", run.end())
+        return self._data.find(b"`", run.end(), line_stop if line_stop >= 0 else len(self._data)) < 0
+
+    def _after_fence(self, run: re.Match[bytes]) -> int:
+        for line in _CLOSE_FENCE.finditer(self._data, run.end()):
+            if line[1].startswith(run[0]):
+                return line.end()
+        return len(self._data)
+
+    def _paragraph_end(self, here: int) -> int:
+        if here >= self._paragraph_stop:
+            blank = _BLANK_LINE.search(self._data, here)
+            self._paragraph_stop = blank.start() + 1 if blank else len(self._data)
+        return self._paragraph_stop
+
+    def _after_hidden(self, here: int, mark: bytes) -> int | None:
+        """Where a comment, or HTML whose content is no text, ends; None where there is none."""
+        data = self._data
+        if mark == b"%":
+            return self._beyond(b"%%", here + 2) if data.startswith(b"%%", here) else None
+        if data.startswith(b"<!--", here):
+            after = self._beyond(b"-->", here + 2)
+            return len(data) if after is None and self._begins_line(here) else after
+        if (raw := _RAW.match(data, here)) is not None and b"raw" not in self._vain:
+            tag = _CLOSE_RAW.search(data, raw.end())
+            if tag is not None:
+                return tag.end()
+            self._vain.add(b"raw")
+        return None
+
+    def _beyond(self, closing: bytes, at: int) -> int | None:
+        found = -1 if closing in self._vain else self._data.find(closing, at)
+        if found < 0:
+            self._vain.add(closing)
+            return None
+        return found + len(closing)

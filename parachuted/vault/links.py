@@ -1,0 +1,217 @@
+"""Links: which files a note names, which files these are, and how to rewrite a target and leave every other byte alone.
+
+A target may be a name alone, a path from the vault, a path from the note's own folder, or the end of a path; case does not matter.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import unquote_to_bytes
+
+from parachuted.vault.frontmatter import Span
+from parachuted.vault.link_marks import ABROAD_WIKI, LONGEST_LABEL, Form, Found, LinkKind, find_links
+from parachuted.vault.note import Note
+
+_ESCAPED = re.compile(rb"\\([!-/:-@\[-`{-~])")
+_NOT_IN_WIKI = re.compile(rb"[\[\]\r\n#|\0`]|\\$|%%|<!--")
+_SUFFIX = ".md"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One link to a file. `target` is its path part as it is meant, escapes undone; `span` is where that stands, in bytes; `line` from 1.
+
+    `form` says how it is written: `wiki`, the same within the quotes of a frontmatter value (`single`, `double`), `bare` or `angle`.
+    """
+
+    kind: LinkKind
+    target: str
+    anchor: str | None
+    label: str | None
+    span: Span
+    line: int
+    form: Form
+
+
+def links_in(note: Note) -> tuple[Link, ...]:
+    """Every link of the note to a file, in order; links to a place in the note itself have no file and are left out. Never raises."""
+    if not note.is_read:
+        return ()
+    return tuple(_told(find_links(note), note.data))
+
+
+def rewrite_links(note: Note, replace: Callable[[Link], str | None]) -> bytes:
+    """The note with other targets: what `replace` gives (None: as it is) is written as the old target was. All other bytes are the same.
+
+    A target that cannot be written in that form (see `written`) stays as it is.
+    """
+    parts, at = [], 0
+    for link in links_in(note):
+        target = replace(link)
+        text = None if target is None or target == link.target else written(link, target, note.data)
+        if text is not None:
+            parts += [note.data[at : link.span.start], text]
+            at = link.span.stop
+    return b"".join([*parts, note.data[at:]])
+
+
+def written(link: Link, target: str, data: bytes) -> bytes | None:
+    """The target as it is to stand in that link's place; None where its form cannot hold it: `[[a#b]]` never means a file `a#b`."""
+    try:
+        text = target.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return None
+    if link.form in {"bare", "angle"}:
+        return _percent(text, link.form, old=data[link.span.start : link.span.stop])
+    if not target or target != target.strip() or _NOT_IN_WIKI.search(text) or ABROAD_WIKI.match(text):
+        return None
+    if link.form == "single":
+        return text.replace(b"'", b"''")
+    return text.replace(b"\\", b"\\\\").replace(b'"', b'\\"') if link.form == "double" else text
+
+
+def _percent(text: bytes, form: Form, *, old: bytes) -> bytes:
+    unsafe = set(b"%#?<>\\`|:[]\"'\x7f") | set(range(0x20))
+    unsafe |= set() if form == "angle" else set(b" ()")
+    raw = not re.search(rb"%[89A-Fa-f][0-9A-Fa-f]", old)
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        raw = False
+    return b"".join(b"%%%02X" % one if one in unsafe or (one >= 0x80 and not raw) else bytes([one]) for one in text)  # noqa: PLR2004
+
+
+def _told(found: Iterable[Found], data: bytes) -> Iterator[Link]:
+    line, at = 1, 0
+    for one in found:
+        raw = data[one.span.start : one.span.stop]
+        target = _target(raw, one.form)
+        if target:
+            line += data.count(b"\n", at, one.span.start)
+            at = one.span.start
+            anchor = None if one.anchor is None else _target(one.anchor, one.form)
+            label = None if one.label is None else _text(one.label[:LONGEST_LABEL])
+            yield Link(kind=one.kind, target=target, anchor=anchor, label=label, span=one.span, line=line, form=one.form)
+
+
+def _target(raw: bytes, form: Form) -> str:
+    if form in {"bare", "angle"}:
+        raw = unquote_to_bytes(_ESCAPED.sub(rb"\1", raw))
+    elif form == "single":
+        raw = raw.replace(b"''", b"'")
+    elif form == "double":
+        raw = re.sub(rb"\\(.)", rb"\1", raw)
+    return _text(raw)
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+class LinkNames(Protocol):
+    """The files of a vault, as links look for them."""
+
+    def by_name(self, key: str) -> Iterable[str]:
+        """The files whose last name is that, as `name_key` spells it."""
+
+    def exists(self, path: str) -> bool:
+        """Whether that very path is a file."""
+
+
+def name_key(name: str) -> str:
+    """A name, or a path, without what does not matter: letter case, and how accents are put together."""
+    return name.lower() if name.isascii() else unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).lower())
+
+
+def resolve(link: Link, source: str, names: LinkNames) -> str | None:
+    """The file that the link in the note `source` means, or None."""
+    return resolve_target(link.target, source, names, from_folder=link.form in {"bare", "angle"})
+
+
+def resolve_target(target: str, source: str, names: LinkNames, *, from_folder: bool = False) -> str | None:
+    """The file of that target. `from_folder`: a path is first looked for from the note's own folder, as markdown's own links mean it."""
+    folder = posixpath.dirname(source)
+    if target.startswith("/"):
+        return _first(_at([target.lstrip("/")], names))
+    if target.startswith(("./", "../")):
+        return _first(_at([_joined(folder, target)], names))
+    nearby, from_root = _joined(folder, target), posixpath.normpath(target)
+    places = [nearby, from_root] if from_folder else [from_root, nearby]
+    return _first(_at(places, names)) or _first(_ending(target, folder, names))
+
+
+def leads_straight(link: Link, source: str, path: str) -> bool:
+    """Whether the link is a path from the note's own folder, as every program that reads markdown understands it."""
+    if link.form not in {"bare", "angle"} or link.target.startswith("/"):
+        return False
+    return name_key(_joined(posixpath.dirname(source), link.target)) in {name_key(path), name_key(path.removesuffix(_SUFFIX))}
+
+
+def spelled(link: Link, *, was: tuple[str, str], now: tuple[str, str], names: LinkNames, data: bytes) -> str | None:
+    """How the link is to be written for its new target, in the manner it is; None: that cannot be.
+
+    `was` and `now` are the note's path and the target's, before and after; `names` the files afterwards; `data` the note.
+    """
+    from_folder = link.form in {"bare", "angle"}
+    has_suffix = name_key(link.target).endswith(_SUFFIX)
+    for path in _manners(link, was, now):
+        bare = path.removesuffix(_SUFFIX)
+        for text in [path] if has_suffix else [bare, path]:
+            if resolve_target(text, now[0], names, from_folder=from_folder) == now[1] and written(link, text, data) is not None:
+                return text
+    return None
+
+
+def _manners(link: Link, was: tuple[str, str], now: tuple[str, str]) -> Iterator[str]:
+    """The ways to spell the path, the likest to the old one first."""
+    target, new = link.target, now[1]
+    near = posixpath.relpath(new, posixpath.dirname(now[0]) or ".")
+    if target.startswith("/"):
+        yield f"/{new}"
+    elif target.startswith("./"):
+        yield near if near.startswith("../") else f"./{near}"
+    elif target.startswith("../") or leads_straight(link, *was):
+        yield near
+    elif "/" not in target:
+        yield posixpath.basename(new)
+    yield from (new, near, f"/{new}")
+
+
+def _joined(folder: str, target: str) -> str:
+    return posixpath.normpath(posixpath.join(folder, target))
+
+
+def _first(paths: Iterable[str]) -> str | None:
+    return next(iter(paths), None)
+
+
+def _with_suffix(path: str) -> tuple[str, str]:
+    return path, path + _SUFFIX
+
+
+def _at(places: Iterable[str], names: LinkNames) -> Iterator[str]:
+    """Files at one of these places, letter case as it is written first."""
+    for place in places:
+        if place in {"", ".", ".."} or place.startswith("../"):
+            continue
+        for path in _with_suffix(place):
+            if names.exists(path):
+                yield path
+        for path in _with_suffix(name_key(place)):
+            yield from sorted(found for found in names.by_name(posixpath.basename(path)) if name_key(found) == path)
+
+
+def _ending(target: str, folder: str, names: LinkNames) -> Iterator[str]:
+    """Files whose path ends so: those below the note's folder first, then the shortest path."""
+    wanted = name_key(posixpath.normpath(target))
+    for path in _with_suffix(wanted):
+        found = [one for one in names.by_name(posixpath.basename(path)) if name_key(one) == path or name_key(one).endswith(f"/{path}")]
+        if found:
+            prefix = f"{folder}/" if folder else ""
+            yield min(found, key=lambda one: (not one.startswith(prefix), one.count("/"), len(one), one))
+            return

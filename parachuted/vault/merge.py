@@ -1,0 +1,181 @@
+"""Merge: two changes of one text brought together line by line, or found to clash.
+
+Line ends and a missing last one are part of their lines, so every byte of the result is one of the three texts' bytes. The lines are
+paired by those that occur once in both texts, which stays fast where difflib does not and pairs what a person would pair.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Literal
+
+from merge3 import Merge3
+
+MAX_LINES = 50_000
+_SMALL = 64
+_DEEPEST = 12
+_BUDGET = 5_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """What became of two changes. `clean`: they did not clash. `kept`: the texts of "theirs" that stood where ours clashed with them."""
+
+    data: bytes
+    clean: bool
+    kept: tuple[str, ...] = ()
+
+
+def merge_three(base: bytes, ours: bytes, theirs: bytes, *, prefer: Literal["none", "theirs"] = "none") -> Merged:
+    """Both changes of `base` in one text. Where they clash, all of theirs; with `prefer="theirs"`, theirs just in the places that clash.
+
+    Texts that differ in more than 50,000 lines clash as a whole.
+    """
+    if theirs in (ours, base):
+        return Merged(data=ours, clean=True)
+    if ours == base:
+        return Merged(data=theirs, clean=True)
+    start, stop = _common_ends(base, ours, theirs)
+    middles = [text[start : len(text) - stop] for text in (base, ours, theirs)]
+    if any(middle.count(b"\n") >= MAX_LINES for middle in middles):
+        return Merged(data=theirs, clean=False, kept=(_shown(middles[2]),) if prefer == "theirs" else ())
+    merged, kept = _merge_lines(*map(_lines, middles))
+    if kept and prefer == "none":
+        return Merged(data=theirs, clean=False)
+    data = base[:start] + merged + base[len(base) - stop :]
+    return Merged(data=data, clean=not kept, kept=tuple(map(_shown, kept)))
+
+
+def _merge_lines(base: Sequence[bytes], ours: Sequence[bytes], theirs: Sequence[bytes]) -> tuple[bytes, list[bytes]]:
+    """The merged lines, theirs where both clash, and what theirs has there."""
+    parts: list[bytes] = []
+    kept: list[bytes] = []
+    for group in Merge3(base, ours, theirs, sequence_matcher=_Pairing).merge_groups():
+        parts += group[-1]
+        if group[0] == "conflict":
+            kept.append(b"".join(group[-1]))
+    return b"".join(parts), kept
+
+
+def _shown(text: bytes) -> str:
+    return text.decode("utf-8", "replace")
+
+
+def _lines(text: bytes) -> list[bytes]:
+    """The lines with their ends; only LF ends one."""
+    *whole, rest = text.split(b"\n")
+    return [line + b"\n" for line in whole] + ([rest] if rest else [])
+
+
+def _common_ends(*texts: bytes) -> tuple[int, int]:
+    """How many bytes all texts have in common at their start and, beyond that, at their end; both are whole lines."""
+    first, *others = texts
+    shortest = min(map(len, texts))
+    start = min(_agreement(first, other, shortest) for other in others)
+    start = first.rfind(b"\n", 0, start) + 1
+    limit = shortest - start
+    stop = min(_agreement_at_end(first, other, limit) for other in others)
+    tail = first[len(first) - stop :]
+    newline = tail.find(b"\n")
+    return start, len(tail) - newline - 1 if newline >= 0 else 0
+
+
+def _agreement(a: bytes, b: bytes, limit: int) -> int:
+    """How many of their first `limit` bytes agree; found by halving, as comparing slices is faster than counting."""
+    low, high = 0, limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if a[low:middle] == b[low:middle] else (low, middle - 1)
+    return low
+
+
+def _agreement_at_end(a: bytes, b: bytes, limit: int) -> int:
+    low, high = 0, limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        same = a[len(a) - middle : len(a) - low] == b[len(b) - middle : len(b) - low]
+        low, high = (middle, high) if same else (low, middle - 1)
+    return low
+
+
+class _Pairing:
+    """What Merge3 asks of a matcher: which runs of lines of two texts are the same."""
+
+    def __init__(self, isjunk: object, a: Sequence[bytes], b: Sequence[bytes], autojunk: bool = True) -> None:  # noqa: ARG002, FBT001, FBT002
+        self._a = a
+        self._b = b
+        self._budget = _BUDGET
+
+    def get_matching_blocks(self) -> list[tuple[int, int, int]]:
+        """Runs as (place in a, place in b, length), in order, then an empty one at the end."""
+        blocks: list[tuple[int, int, int]] = []
+        for i, j in self._pairs(0, len(self._a), 0, len(self._b), 0):
+            if blocks and (sum(blocks[-1][::2]), blocks[-1][1] + blocks[-1][2]) == (i, j):
+                blocks[-1] = (*blocks[-1][:2], blocks[-1][2] + 1)
+            else:
+                blocks.append((i, j, 1))
+        return [*blocks, (len(self._a), len(self._b), 0)]
+
+    def _pairs(self, i: int, i_stop: int, j: int, j_stop: int, depth: int) -> Iterator[tuple[int, int]]:
+        a, b = self._a, self._b
+        while i < i_stop and j < j_stop and a[i] == b[j]:
+            yield i, j
+            i, j = i + 1, j + 1
+        tail = 0
+        while i < i_stop - tail and j < j_stop - tail and a[i_stop - tail - 1] == b[j_stop - tail - 1]:
+            tail += 1
+        i_stop, j_stop = i_stop - tail, j_stop - tail
+        if i < i_stop and j < j_stop:
+            yield from self._inner_pairs(i, i_stop, j, j_stop, depth)
+        for back in range(tail):
+            yield i_stop + back, j_stop + back
+
+    def _inner_pairs(self, i: int, i_stop: int, j: int, j_stop: int, depth: int) -> Iterator[tuple[int, int]]:
+        anchors = self._anchors(i, i_stop, j, j_stop) if depth < _DEEPEST else []
+        if not anchors:
+            yield from self._small_pairs(i, i_stop, j, j_stop)
+            return
+        for i_anchor, j_anchor in [*anchors, (i_stop, j_stop)]:
+            yield from self._pairs(i, i_anchor, j, j_anchor, depth + 1)
+            if i_anchor < i_stop:
+                yield i_anchor, j_anchor
+            i, j = i_anchor + 1, j_anchor + 1
+
+    def _anchors(self, i: int, i_stop: int, j: int, j_stop: int) -> list[tuple[int, int]]:
+        """Pairs of lines that occur once on each side, as many as stand in the same order on both."""
+        in_b = {line: place for place, line in enumerate(self._b[j:j_stop], j)}
+        counts_a, counts_b = Counter(self._a[i:i_stop]), Counter(self._b[j:j_stop])
+        pairs = [(place, in_b[line]) for place, line in enumerate(self._a[i:i_stop], i) if counts_a[line] == 1 and counts_b.get(line) == 1]
+        return _longest_rising(pairs)
+
+    def _small_pairs(self, i: int, i_stop: int, j: int, j_stop: int) -> Iterator[tuple[int, int]]:
+        """Lines that all repeat: what difflib makes of few of them; many are left unpaired rather than waited for."""
+        lengths = i_stop - i, j_stop - j
+        self._budget -= lengths[0] * lengths[1] * min(lengths)
+        if max(lengths) > _SMALL or self._budget < 0:
+            return
+        matcher = SequenceMatcher(None, self._a[i:i_stop], self._b[j:j_stop], autojunk=False)
+        for a_start, b_start, size in matcher.get_matching_blocks():
+            yield from ((i + a_start + step, j + b_start + step) for step in range(size))
+
+
+def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The longest run of pairs, in their order, whose second parts rise."""
+    tops: list[int] = []
+    piles: list[int] = []
+    below: list[int] = []
+    for index, (_, place) in enumerate(pairs):
+        pile = bisect_left(tops, place)
+        below.append(piles[pile - 1] if pile else -1)
+        tops[pile : pile + 1] = [place]
+        piles[pile : pile + 1] = [index]
+    run: list[tuple[int, int]] = []
+    index = piles[-1] if piles else -1
+    while index >= 0:
+        run.append(pairs[index])
+        index = below[index]
+    return run[::-1]

@@ -1,0 +1,228 @@
+"""Note: a markdown file as byte spans, so that a part of it can be read or changed and all other bytes left alone.
+
+Only the frontmatter is looked for at once; keys, values and sections are read when they are first asked for, and kept.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from parachuted.vault.bounded_yaml import Problem, YamlValue
+from parachuted.vault.frontmatter import BOM, MAX_NOTE_BYTES, Key, Matter, Span, find_block, read_block, unterminated_problem
+from parachuted.vault.headings import Heading, Outline, read_outline
+
+__all__ = ["Key", "Note", "Problem", "Section", "Span", "YamlValue", "parse_note", "plain_title"]
+
+_MARKS = re.compile(r"\A\s*#{1,6}\s+")
+_UNREAD = Problem(code="too-large", message=f"the note is larger than {MAX_NOTE_BYTES >> 20} MB; its keys and sections were not looked for")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A heading and what stands below it; `path` holds the titles from the outermost heading down to this one.
+
+    `start`, `body_start`, `own_stop` and `stop` are byte offsets: the heading's lines, the text of its own, its subsections.
+    """
+
+    level: int
+    title: str
+    path: tuple[str, ...]
+    start: int
+    body_start: int
+    own_stop: int
+    stop: int
+
+    @property
+    def heading(self) -> Span:
+        """The heading's own lines."""
+        return Span(start=self.start, stop=self.body_start)
+
+    @property
+    def body(self) -> Span:
+        """All below the heading up to the next one of the same or a higher level, subsections included."""
+        return Span(start=self.body_start, stop=self.stop)
+
+    @property
+    def own(self) -> Span:
+        """The body up to the first subsection."""
+        return Span(start=self.body_start, stop=self.own_stop)
+
+    @property
+    def span(self) -> Span:
+        """Heading and body."""
+        return Span(start=self.start, stop=self.stop)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    """What a markdown file holds. `frontmatter` is the text between the two `---` lines, `body` all after them."""
+
+    data: bytes
+    frontmatter: Span | None
+    body: Span
+
+    @property
+    def bom(self) -> bool:
+        """Whether the file begins with a byte order mark."""
+        return self.data.startswith(BOM)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the note is small enough to be looked into."""
+        return len(self.data) <= MAX_NOTE_BYTES
+
+    @cached_property
+    def eol(self) -> bytes:
+        """The line end that most lines have."""
+        head = self.data if self.is_read else self.data[:65536]
+        windows = head.count(b"\r\n")
+        return b"\r\n" if windows > head.count(b"\n") - windows else b"\n"
+
+    @cached_property
+    def matter(self) -> Matter:
+        """What the frontmatter says."""
+        return read_block(self.data, self.frontmatter) if self.frontmatter else Matter()
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The top-level keys of the frontmatter, in order."""
+        return self.matter.keys
+
+    @property
+    def values(self) -> Mapping[str, YamlValue]:
+        """The frontmatter's values: texts, lists and maps of texts; empty when it is not YAML."""
+        return self.matter.values
+
+    @cached_property
+    def outline(self) -> Outline:
+        """The headings of the body, hidden ones left out."""
+        return read_outline(self.data, self.body.start) if self.is_read else Outline(complete=False)
+
+    @cached_property
+    def sections(self) -> tuple[Section, ...]:
+        """Every section, subsections too, in the order of their headings."""
+        return tuple(_sections(self.outline.headings, len(self.data)))
+
+    @property
+    def preamble(self) -> Span:
+        """The body up to the first heading."""
+        headings = self.outline.headings
+        return Span(start=self.body.start, stop=headings[0].start if headings else self.body.stop)
+
+    @cached_property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is odd about the file."""
+        if not self.is_read:
+            return (_UNREAD,)
+        return (*_byte_problems(self.data), *_block_problems(self), *self.matter.problems, *self.outline.problems)
+
+    @cached_property
+    def title(self) -> str | None:
+        """The text of the first level-1 heading."""
+        return next((heading.title for heading in self.outline.headings if heading.level == 1), None)
+
+    def section(self, name: str | Sequence[str]) -> Section | None:
+        """The section of that name, compared without regard to case and runs of white space.
+
+        A plain name is looked for at level 2, then at any level; it may be written as its heading line ("## Facts"). "A > B", or a sequence
+        of titles, is a heading path: B below A, from the outermost heading or from anywhere. Of several the first in the file counts, of
+        paths the whole ones before the partial ones.
+        """
+        return next(iter(self.sections_called(name)), None)
+
+    def sections_called(self, name: str | Sequence[str]) -> list[Section]:
+        """All that the name may mean, in the order of the file: of plain names those at level 2, of paths the whole ones, if there are."""
+        if not isinstance(name, str):
+            return self._at_path(name)
+        found = self._named(_normal(name)) or self._named(_normal(plain_title(name)))
+        return found or (self._at_path(name.split(">")) if ">" in name else [])
+
+    def text(self, span: Span) -> str:
+        """The text there; bytes that are not UTF-8 show as the replacement character."""
+        return self.data[span.start : span.stop].decode("utf-8", "replace")
+
+    def _named(self, name: str) -> list[Section]:
+        found = [section for section in self.sections if _normal(section.title) == name]
+        return [section for section in found if section.level == 2] or found  # noqa: PLR2004 - as in `##`
+
+    def _at_path(self, titles: Sequence[str]) -> list[Section]:
+        wanted = tuple(map(_normal, titles))
+        found = [section for section in self.sections if tuple(map(_normal, section.path[-len(wanted) :])) == wanted]
+        return [section for section in found if len(section.path) == len(wanted)] or found
+
+
+def parse_note(data: bytes) -> Note:
+    """The note in those bytes. Never raises on content; what is odd is told in `problems`."""
+    start = len(BOM) if data.startswith(BOM) else 0
+    block = find_block(data) if len(data) <= MAX_NOTE_BYTES else None
+    if block is None or block.unterminated:
+        return Note(data=data, frontmatter=None, body=Span(start=start, stop=len(data)))
+    return Note(data=data, frontmatter=block.span, body=Span(start=block.stop, stop=len(data)))
+
+
+def plain_title(name: str) -> str:
+    """The name without the marks of a heading line."""
+    return _MARKS.sub("", name).strip()
+
+
+def _normal(title: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", title).casefold().split())
+
+
+def _sections(headings: Sequence[Heading], end: int) -> Iterator[Section]:
+    above: list[tuple[int, tuple[str, ...]]] = [(0, ())]
+    nexts = [heading.start for heading in headings[1:]] + [end]
+    for heading, own_stop, stop in zip(headings, nexts, _stops(headings, end), strict=False):
+        while above[-1][0] >= heading.level:
+            above.pop()
+        path = (*above[-1][1], heading.title)
+        above.append((heading.level, path))
+        yield Section(
+            level=heading.level,
+            title=heading.title,
+            path=path,
+            start=heading.start,
+            body_start=heading.stop,
+            own_stop=own_stop,
+            stop=stop,
+        )
+
+
+def _stops(headings: Sequence[Heading], end: int) -> list[int]:
+    """For each heading, where the next one of the same or a higher level begins."""
+    following = [end] * 7
+    stops = []
+    for heading in reversed(headings):
+        stops.append(following[heading.level])
+        following[heading.level :] = [heading.start] * (7 - heading.level)
+    return stops[::-1]
+
+
+def _byte_problems(data: bytes) -> Iterator[Problem]:
+    if data.startswith(BOM):
+        yield Problem(code="bom", message="the file begins with a byte order mark")
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        yield Problem(code="not-utf8", message=f"byte {error.start} is not UTF-8")
+    if (at := data.find(b"\0")) >= 0:
+        yield Problem(code="nul", message=f"byte {at} is NUL")
+    windows, lines, returns = data.count(b"\r\n"), data.count(b"\n"), data.count(b"\r")
+    if windows and windows == lines:
+        yield Problem(code="crlf", message="lines end with CR LF")
+    elif windows:
+        yield Problem(code="mixed-line-ends", message=f"{windows} of {lines} lines end with CR LF, the others with LF")
+    if returns > windows:
+        yield Problem(code="lone-cr", message="a CR stands without an LF; it does not end a line here")
+
+
+def _block_problems(note: Note) -> Iterator[Problem]:
+    if note.frontmatter is None:
+        if (block := find_block(note.data)) and block.unterminated:
+            yield unterminated_problem()
+    elif b"---" in note.data[note.frontmatter.start : note.frontmatter.stop]:
+        yield Problem(code="frontmatter-dashes", message="--- stands inside the frontmatter; the app takes it for the end of it")

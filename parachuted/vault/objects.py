@@ -1,0 +1,198 @@
+"""Objects: contents kept under their own digest, so that any text an agent read or replaced can be had back."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from parachuted.errors import StorageFailedError
+from parachuted.vault.root import begin_sync, digest_of, digest_of_open, let_go
+from parachuted.vault.texts import Texts
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_UNFINISHED = "unfinished"
+
+
+class Objects:
+    """Contents by their SHA-256. What was written or replaced is durable, a file each, `ab/cdef…`; what was only seen is not."""
+
+    def __init__(self, folder: Path) -> None:
+        """`folder` is made when it is missing."""
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._seen = Texts(folder / "seen.db")
+
+    def put(self, data: bytes) -> str:
+        """Keep `data` for good; returns its digest. Raises StorageFailedError."""
+        digest = digest_of(data)
+        try:
+            self._put(self._place(digest), data)
+        except OSError as error:
+            raise StorageFailedError(f"a text could not be kept: {error.strerror or os.strerror(errno.EIO)}", errno=error.errno) from error
+        return digest
+
+    def put_all(self, texts: Iterable[bytes]) -> None:
+        """Keep all of them for good, in less time than one after another. Raises StorageFailedError."""
+        places = {self._place(digest_of(data)): data for data in texts}
+        try:
+            self._put_all({place: data for place, data in places.items() if not _holds(place, data)})
+        except OSError as error:
+            raise StorageFailedError(f"a text could not be kept: {error.strerror or os.strerror(errno.EIO)}", errno=error.errno) from error
+
+    def begin(self) -> tuple[Path, int]:
+        """A new file for a content that comes in pieces, and its descriptor for writing. OSError."""
+        self._make(self._folder / _UNFINISHED)
+        path = self._folder / _UNFINISHED / secrets.token_hex(8)
+        return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+
+    def adopt(self, path: Path, digest: str) -> bool:
+        """Keep that file, which is whole and synced, under its digest; False when that content was kept before. OSError."""
+        target = self._place(digest)
+        with contextlib.suppress(OSError), self.opened(digest) as kept:
+            if digest_of_open(kept) == digest:
+                return False
+        self._make(target.parent)
+        path.rename(target)
+        try:
+            _sync_folder(target.parent)
+        except OSError:
+            with contextlib.suppress(OSError):
+                target.unlink()
+            raise
+        return True
+
+    @contextlib.contextmanager
+    def opened(self, digest: str) -> Iterator[int]:
+        """A descriptor of what is kept for good under that digest, for reading. OSError."""
+        descriptor = os.open(self._place(digest), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            yield descriptor
+        finally:
+            let_go(descriptor)
+
+    def drop(self, digest: str) -> None:
+        """Keep that content no longer: it stands in the vault, and is kept again when it is replaced."""
+        with contextlib.suppress(OSError):
+            self._place(digest).unlink()
+
+    def sweep(self) -> None:
+        """Remove what was being written when the program died. Raises OSError. Nobody may be writing."""
+        with contextlib.suppress(FileNotFoundError):
+            for left in (self._folder / _UNFINISHED).iterdir():
+                left.unlink()
+
+    def see(self, texts: Iterable[tuple[str, bytes]]) -> None:
+        """Keep contents that were only seen, under their digests, as long as nothing happens to this machine. Raises OSError."""
+        self._seen.put(texts)
+
+    def forget_seen(self, wanted: Iterable[str]) -> None:
+        """Drop what was only seen, but for these digests: the texts that a next difference can begin at."""
+        self._seen.keep_only(wanted)
+
+    def get(self, digest: str) -> bytes | None:
+        """The content of that digest, or None when it is not here or no longer what it was."""
+        try:
+            data: bytes | None = self._place(digest).read_bytes()
+        except OSError:
+            data = self._seen.get(digest)
+        return data if data is not None and digest_of(data) == digest else None
+
+    def close(self) -> None:
+        """Close what is open."""
+        self._seen.close()
+
+    def __contains__(self, digest: str) -> bool:
+        return self._place(digest).exists() or digest in self._seen
+
+    def _put(self, target: Path, data: bytes) -> None:
+        if _holds(target, data):
+            return
+        self._make(self._folder / _UNFINISHED, target.parent)
+        temporary = self._folder / _UNFINISHED / secrets.token_hex(8)
+        try:
+            _write_new(temporary, data)
+        except OSError:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+        self._name(temporary, target)
+
+    def _put_all(self, places: Mapping[Path, bytes]) -> None:
+        self._make(self._folder / _UNFINISHED, *(place.parent for place in places))
+        temporaries = {place: self._folder / _UNFINISHED / secrets.token_hex(8) for place in places}
+        try:
+            with contextlib.ExitStack() as stack:
+                for place, data in places.items():
+                    stack.enter_context(_begun(temporaries[place], data))
+            for place, temporary in temporaries.items():
+                self._name(temporary, place)
+        except OSError:
+            for temporary in temporaries.values():
+                with contextlib.suppress(OSError):
+                    temporary.unlink()
+            raise
+
+    def _name(self, temporary: Path, target: Path) -> None:
+        try:
+            temporary.rename(target)
+            _sync_folder(target.parent)
+        except OSError:
+            for left in (temporary, target):  # a text that may not be durable must not be taken for one that is
+                with contextlib.suppress(OSError):
+                    left.unlink()
+            raise
+
+    def _make(self, *folders: Path) -> None:
+        made = []
+        for folder in folders:
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir(mode=0o700)
+                made.append(folder)
+        if made:
+            _sync_folder(self._folder)
+
+    def _place(self, digest: str) -> Path:
+        if _DIGEST.fullmatch(digest) is None:
+            raise ValueError(f"{digest[:80]!r} is no digest")
+        return self._folder / digest[:2] / digest[2:]
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    """Whether the object is there whole; a crash may have left it otherwise."""
+    try:
+        return path.read_bytes() == data
+    except FileNotFoundError:
+        return False
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    with _begun(path, data):
+        pass
+
+
+@contextlib.contextmanager
+def _begun(path: Path, data: bytes) -> Iterator[None]:
+    """A new file, written now and synced at the end: others may be begun meanwhile."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        begin_sync(descriptor)
+        yield
+        os.fsync(descriptor)
+    finally:
+        let_go(descriptor)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        let_go(descriptor)

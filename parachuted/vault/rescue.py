@@ -1,0 +1,51 @@
+"""Rescue: brings what a program wrote too late into the note that stands in that place now."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from datetime import datetime
+from itertools import chain
+
+from parachuted.errors import ConflictError, NotFoundError, PathRefusedError, StorageFailedError
+from parachuted.vault.copies import copy_names
+from parachuted.vault.edits import ReplaceAll
+from parachuted.vault.history import Author
+from parachuted.vault.identity import new_id
+from parachuted.vault.objects import Objects
+from parachuted.vault.paths import VaultPath, printable
+from parachuted.vault.store import Store
+
+
+def rescue(store: Store, objects: Objects, now: datetime, *, last_call: bool = False) -> list[str]:
+    """Save late writes as the person's they are; returns what a person should know. Blocks on the disk; call it once a second.
+
+    What cannot be saved now comes again at the next call. `last_call`: there will be none, so nothing is waited for.
+    """
+    said = []
+    with store.late_files(last_call=last_call) as arrived:
+        for file, data in arrived:
+            with contextlib.suppress(StorageFailedError):
+                digest = objects.put(data)
+                text = _bring_in(store, file.path, data, file.digest, now)
+                file.digest = digest
+                said += [text] if text is not None else []
+    return said
+
+
+def _bring_in(store: Store, path: VaultPath, data: bytes, base: str, now: datetime) -> str | None:
+    """Merge it with what is there now; where they clash, or nothing can be there, put it beside."""
+    author = Author(by="person", causes=(new_id("c", now),))
+    try:
+        store.edit(path, ReplaceAll(data=data), author, base=base)
+    except NotFoundError:
+        names: Iterable[str] = chain([path.name], copy_names(path.name, now))
+    except (ConflictError, PathRefusedError):
+        names = copy_names(path.name, now)
+    else:
+        return None
+    for name in names:
+        with contextlib.suppress(ConflictError, PathRefusedError):
+            made = store.create(path.folder / name, data, author)
+            return f"what a program wrote into {printable(path)} after it was replaced is kept as {printable(made.path)}"
+    raise StorageFailedError(f"no name is free for what a program wrote into {printable(path)} after it was replaced")

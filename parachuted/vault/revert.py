@@ -1,0 +1,96 @@
+"""Revert: takes a write back out of a file and keeps what was written there since."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from parachuted.errors import ConflictError, NotFoundError
+from parachuted.vault.history import Author, Write
+from parachuted.vault.merge import Merged, merge_three
+from parachuted.vault.objects import Objects
+from parachuted.vault.paths import VaultPath, printable
+from parachuted.vault.store import Store
+
+_ATTEMPTS = 5
+_MOST_LINES = 5000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reverted:
+    """What taking a write back did to its file; `kept` are later texts that stand in its place and were kept."""
+
+    path: VaultPath
+    changed: bool
+    kept: tuple[str, ...] = ()
+
+
+def revert(write: Write, store: Store, objects: Objects, author: Author) -> Reverted:
+    """Undo one write. Raises StorageFailedError; NotFoundError when the text before it is no longer kept."""
+    path = VaultPath(write.path)
+    for _ in range(_ATTEMPTS):
+        try:
+            return _revert(path, write, store, objects, author)
+        except ConflictError:
+            continue  # saved by someone between our read and our write: look again
+    return Reverted(path=path, changed=False, kept=("the file is being changed too quickly",))
+
+
+def _revert(path: VaultPath, write: Write, store: Store, objects: Objects, author: Author) -> Reverted:
+    before = _kept_text(write.before, objects, path)
+    after = _kept_text(write.after, objects, path)
+    try:
+        present = store.read(path, keep=True)
+    except NotFoundError:
+        if write.after is not None or before is None:
+            return Reverted(path=path, changed=False)
+        store.create(path, before, author)
+        return Reverted(path=path, changed=True)
+    if before is None:
+        return _take_away(path, write, present.digest, store, author)
+    if after is None:
+        return Reverted(path=path, changed=False, kept=("there is a newer file of that name",))
+    text, is_whole = _without_what_still_stands(before, after, present.data)
+    merged = Merged(data=text, clean=True, kept=()) if is_whole else merge_three(after, before, text, prefer="theirs")
+    written = store.replace(path, merged.data, author, base=present.digest)
+    return Reverted(path=path, changed=written.changed, kept=merged.kept)
+
+
+def _without_what_still_stands(before: bytes, after: bytes, present: bytes) -> tuple[bytes, bool]:
+    """The present text with each passage that the write put in, and that still stands once and whole, taken out; whether that was all.
+
+    A three-way merge alone sees a clash as soon as the lines next to a passage changed, as they do when the next run adds its own.
+    """
+    old, new, now = (text.splitlines(keepends=True) for text in (before, after, present))
+    if max(len(old), len(new), len(now)) > _MOST_LINES:
+        return present, False
+    is_whole = True
+    for tag, old_start, old_stop, new_start, new_stop in reversed(difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()):
+        passage = new[new_start:new_stop]
+        place = _only_place(passage, now) if tag != "equal" and any(line.strip() for line in passage) else None
+        if place is not None:
+            now[place : place + len(passage)] = old[old_start:old_stop]
+        is_whole &= tag == "equal" or place is not None
+    return b"".join(now), is_whole
+
+
+def _only_place(passage: Sequence[bytes], lines: Sequence[bytes]) -> int | None:
+    places = [start for start in range(len(lines) - len(passage) + 1) if lines[start : start + len(passage)] == passage]
+    return places[0] if len(places) == 1 else None
+
+
+def _take_away(path: VaultPath, write: Write, present: str, store: Store, author: Author) -> Reverted:
+    if present != write.after:
+        return Reverted(path=path, changed=False, kept=("the new file has been edited since",))
+    store.delete(path, author, base=present)
+    return Reverted(path=path, changed=True)
+
+
+def _kept_text(digest: str | None, objects: Objects, path: VaultPath) -> bytes | None:
+    if digest is None:
+        return None
+    data = objects.get(digest)
+    if data is None:
+        raise NotFoundError(f"an earlier text of {printable(path)} is no longer kept, so this cannot be undone")
+    return data

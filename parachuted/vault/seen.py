@@ -1,0 +1,105 @@
+"""Seen: what a look at one file found, and how a note is read so that no change to it is missed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import NamedTuple
+
+from parachuted.vault.frontmatter import Problem, declared_watch
+from parachuted.vault.index import Entry
+from parachuted.vault.paths import VaultPath, printable
+from parachuted.vault.root import let_go
+
+NOTE_SUFFIXES = (".md", ".markdown")
+GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CHUNK = 1 << 18
+_KEPT_BYTES = 8 << 20
+_TICK_NS = 20_000_000
+
+
+class Seen(NamedTuple):
+    """One path where the disk and the index differ. (A tuple, for a first scan makes one for every file.)
+
+    `data` is what was read, unless there was too much of it; `watch` what its frontmatter declares, `problems` what is wrong with that.
+    """
+
+    path: VaultPath
+    old: Entry | None
+    new: Entry | None
+    data: bytes | None = None
+    watch: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class Scan:
+    """What one look at the disk found. `unsettled` paths are still being written: look again."""
+
+    seen: list[Seen] = field(default_factory=list)
+    unsettled: set[str] = field(default_factory=set)
+    new_folders: list[str] = field(default_factory=list)
+    gone_folders: list[str] = field(default_factory=list)
+    problems: dict[str, str] = field(default_factory=dict)
+    kept_bytes: int = 0
+
+
+def compare(scan: Scan, path: VaultPath, folder: int, status: os.stat_result, old: Entry | None, *, settle_ns: int) -> None:
+    """Read a regular file whose status differs from what is known of it, and add what it is now to `scan`.
+
+    `settle_ns`: how long it must have been left alone, in nanoseconds; 0: its writer is known to have finished.
+    """
+    new = Entry.of(status, None)
+    if old is not None and old[:4] == new[:4]:
+        return
+    if abs(time.time_ns() - status.st_mtime_ns) < settle_ns:
+        scan.unsettled.add(path)
+        return
+    if not path.endswith(NOTE_SUFFIXES):
+        scan.seen.append(Seen(path=path, old=old, new=new))
+        return
+    try:
+        read = _read(path, folder, status, keep=_KEPT_BYTES - scan.kept_bytes, finished=not settle_ns)
+    except OSError as error:
+        if error.errno not in GONE:
+            scan.problems[printable(path)] = os.strerror(error.errno or errno.EIO)
+        return
+    if read is None:
+        scan.unsettled.add(path)
+        return
+    entry, first, data = read
+    watch, problems = declared_watch(first)
+    scan.seen.append(Seen(path=path, old=old, new=entry, data=data, watch=watch, problems=problems))
+    scan.kept_bytes += len(data or b"")
+
+
+def _read(path: VaultPath, folder: int, status: os.stat_result, *, keep: int, finished: bool) -> tuple[Entry, bytes, bytes | None] | None:
+    """Read a note: its entry, its beginning, and all of it when it fits into `keep` bytes. None when it is being written.
+
+    `status` is from before the reading, so that whatever is written meanwhile is a difference at the next look.
+    """
+    descriptor = os.open(path.name, _FILE, dir_fd=folder)
+    try:
+        first = os.read(descriptor, min(status.st_size, _CHUNK) + 1)
+        parts, digest, size = [first], sha256(first), len(first)
+        while size < status.st_size and (part := os.read(descriptor, _CHUNK)):
+            digest.update(part)
+            size += len(part)
+            if size <= keep:
+                parts.append(part)
+        now = os.fstat(descriptor)
+    finally:
+        let_go(descriptor)
+    if not stat.S_ISREG(now.st_mode):
+        raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
+    if now.st_mtime_ns != status.st_mtime_ns and not finished:
+        return None
+    entry = Entry.of(status, digest.hexdigest())
+    if time.time_ns() - status.st_ctime_ns < _TICK_NS:
+        entry = entry._replace(ctime_ns=0)  # a second write in the same tick of the clock would not show: to be looked at again
+    return entry, first, b"".join(parts) if size <= keep else None

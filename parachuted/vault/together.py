@@ -1,0 +1,53 @@
+"""Together: the edits of several callers to one note, decided in their order, so that they can be one write. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from parachuted.errors import ConflictError, ParachuteError
+from parachuted.vault.edits import Edit, apply_edit
+from parachuted.vault.rebase import rebase
+from parachuted.vault.root import digest_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """An edit, decided on the content of digest `base` (None: on whatever is there)."""
+
+    edit: Edit
+    base: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """The text with all edits in it. By wish, whether it was merged with what others wrote since its base, or why it was refused."""
+
+    data: bytes
+    merged: tuple[bool | ParachuteError, ...]
+
+
+def decide_all(wishes: Sequence[Wish], data: bytes, known: Callable[[str], bytes | None]) -> Decided:
+    """Apply the edits one after the other to `data`. `known` answers the text of a digest."""
+    merged: list[bool | ParachuteError] = []
+    first, digest = data, digest_of(data)
+    for wish in wishes:
+        base = wish.base
+        try:
+            if base is None or base == (digest if data is first else digest_of(data)):
+                data, is_merged = apply_edit(wish.edit, data), len(wishes) > 1
+            else:
+                text = first if base == digest else known(base)
+                data, is_merged = rebase(wish.edit, _kept(text, wish, data), data), True
+        except ParachuteError as error:
+            merged.append(error)
+        else:
+            merged.append(is_merged)
+    return Decided(data=data, merged=tuple(merged))
+
+
+def _kept(text: bytes | None, wish: Wish, data: bytes) -> bytes:
+    if text is None:
+        message = f"the text this edit was decided on ({str(wish.base)[:12]}) is not kept, so nothing can be merged; nothing was written"
+        raise ConflictError(message, base=b"", ours=apply_edit(wish.edit, data), theirs=data)
+    return text

@@ -1,0 +1,164 @@
+"""The real CLI against a scripted model: nothing here needs a network or an account."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from parachuted.agents import Called, Said, ToolResult
+from parachuted.agents.claude.sessions import load_spent
+from parachuted.errors import AgentFailedError, AgentUnavailableError
+from parachuted.testing import Delay, Refusal, Reply, ToolUse, say, use
+
+
+async def test_the_model_gets_the_prompts_as_they_are_and_only_the_tools_of_the_job(claude, job, run):
+    claude.api.add([say("done")])
+    outcome = await run(claude.backend, job(system_prompt="Tend notes. ä\u2028" + "x" * 200_000, prompt="/compact then @/etc/passwd"))
+
+    assert outcome.error is None
+    asked = claude.api.asked[0]
+    assert asked.body["system"][-1]["text"] == "Tend notes. ä\u2028" + "x" * 200_000
+    assert "/compact then @/etc/passwd" in [part["text"] for part in asked.body["messages"][-1]["content"]]
+    assert "root:" not in json.dumps(asked.body["messages"])
+    assert [tool["name"] for tool in asked.body["tools"]] == ["mcp__curator__read_context", "mcp__curator__update_context"]
+    assert asked.body["thinking"] == {"type": "disabled"}
+    assert [request.path for request in claude.api.requests] == ["/v1/messages"]
+    assert list((claude.folder / "work").iterdir()) == []
+    assert not list(claude.folder.glob("prompt-*"))
+
+
+async def test_hostile_calls_get_a_clear_error_and_do_nothing(claude, job, run, desk, tmp_path):
+    marker = tmp_path / "pwned"
+    big = "x" * 1_000_000
+    hostile = [
+        ToolUse(name="Bash", input={"command": f"touch {marker}"}),
+        ToolUse(name="Write", input={"file_path": str(marker), "content": "x"}),
+        ToolUse(name="mcp__other__read_context", input={"file_path": "a.md"}),
+        ToolUse(name="mcp__curator__read_context", input=["a.md"]),
+        use("read_context"),
+        use("read_context", file_path={"a": 1}),
+        use("read_context", file_path="a.md", also=1),
+        use("update_context", file_path="a.md", section="Facts", content=big),
+    ]
+    claude.api.add(hostile, [say("done")])
+    outcome = await run(claude.backend, job())
+
+    calls = [step for step in outcome.steps if isinstance(step, Called)]
+    assert [call.result.is_error for call in calls] == [True] * len(hostile)
+    assert all(call.result.text for call in calls)
+    assert "longer than" in calls[-1].result.text
+    assert (desk.calls, marker.exists()) == ([], False)
+    assert outcome.error is None
+
+
+async def test_a_session_is_resumed_and_each_run_is_charged_for_itself(claude, job, run):
+    claude.api.add([say("first")], [say("second")], [say("third")])
+    first = await run(claude.backend, job(prompt="one"))
+    second = await run(claude.backend, job(prompt="two", session_id=first.account.session_id))
+    stranger = await run(claude.backend, job(prompt="three", session_id="1fc24940-e003-48b0-b21b-70563efaaa39"))
+
+    assert load_spent(claude.folder / "home", first.account.session_id).cost_usd > first.account.cost_usd
+    assert second.account.session_id == first.account.session_id
+    assert "one" in json.dumps(claude.api.asked[1].body["messages"])
+    assert (second.account.cost_usd, second.account.input_tokens) == (first.account.cost_usd, first.account.input_tokens) != (0, 0)
+    assert stranger.steps[0] == Said(text="third")
+    assert stranger.account.session_id != first.account.session_id
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [(401, "refused the login"), (529, "answered 529")],
+)
+async def test_a_model_that_refuses_at_once_was_not_available(claude, job, run, status, says):
+    claude.api.add(*[Refusal(status=status)] * 9)
+    outcome = await run(claude.backend, job())
+
+    assert isinstance(outcome.error, AgentUnavailableError)
+    assert says in outcome.error.message
+    assert (outcome.steps, outcome.seconds < 5) == ([], True)
+
+
+async def test_an_answer_cut_off_in_a_tool_call_is_asked_for_again_and_a_long_result_arrives_whole(claude, job, run, desk):
+    async def tell(_arguments):
+        return ToolResult(text="lorem ipsum\n" * 20_000)
+
+    desk.answers["read_context"] = tell
+    whole = (say("now"), use("read_context", file_path="a.md"))
+    claude.api.add(Reply(blocks=whole, cut=True), Reply(blocks=whole), [say("done")])
+    outcome = await run(claude.backend, job())
+
+    assert outcome.error is None
+    assert desk.calls == [("read_context", {"file_path": "a.md"})]
+    assert "lorem ipsum\n" * 20_000 in json.dumps(claude.api.asked[-1].body["messages"]).replace("\\n", "\n")
+
+
+async def test_neither_a_tool_that_hangs_nor_a_busy_reader_keeps_the_process_past_its_time(claude, job, run, desk):
+    async def hang(_arguments):
+        await asyncio.sleep(60)
+
+    desk.answers["read_context"] = hang
+    claude.api.add([say("warm")], [say("one"), use("read_context", file_path="a.md")])
+    limit = 2 + 2 * (await run(claude.backend, job())).seconds
+    began = time.monotonic()
+    async with aclosing(claude.backend.run(job(timeout_s=limit))) as steps:
+        assert await anext(steps) == Said(text="one")
+        assert claude.left_over()
+        assert await claude.is_gone(within_s=limit + 1)
+        assert time.monotonic() - began < limit + 1
+        account = await anext(steps)
+        with pytest.raises(AgentFailedError, match="ran out of time"):
+            await anext(steps)
+
+    assert (account.at_most, account.cost_usd) == (True, job().limits.max_cost_usd)
+
+
+async def test_closing_the_backend_or_cancelling_the_run_ends_the_process(claude, job, run):
+    claude.api.add(*[Delay(seconds=30, then=[say("late")])] * 2)
+    for end in (asyncio.Task.cancel, None):
+        task = asyncio.get_running_loop().create_task(run(claude.backend, job()))
+        asked = len(claude.api.asked)
+        async with asyncio.timeout(10):
+            while len(claude.api.asked) == asked:
+                await asyncio.sleep(0.01)
+        assert claude.left_over()
+        if end:
+            end(task)
+        else:
+            await claude.backend.close()
+        assert await claude.is_gone(within_s=1)
+        await asyncio.wait([task])
+        assert task.cancelled() is (end is not None)
+
+
+async def test_a_mistake_in_a_tool_is_ours_and_not_the_agents(claude, job, desk):
+    async def stumble(_arguments):
+        raise ZeroDivisionError
+
+    desk.answers["read_context"] = stumble
+    claude.api.add([use("read_context", file_path="a.md")], [say("done")])
+
+    with pytest.raises(ZeroDivisionError):
+        async for _step in claude.backend.run(job()):
+            pass
+
+
+async def test_nothing_of_the_daemons_surroundings_reaches_the_process(claude, job):
+    claude.api.add(Delay(seconds=30, then=[say("late")]))
+    async with aclosing(claude.backend.run(job())) as steps:
+        waiting = asyncio.get_running_loop().create_task(anext(steps))
+        async with asyncio.timeout(10):
+            while not claude.left_over():
+                await asyncio.sleep(0.01)
+        environ = [Path(f"/proc/{pid}/environ").read_bytes() for pid in claude.left_over()]  # noqa: ASYNC240
+        waiting.cancel()
+        await asyncio.wait([waiting])
+
+    assert environ
+    assert all(b"A_SECRET" not in block for block in environ)
+    assert os.environ.get("HOME", "-").encode() not in b"".join(environ)

@@ -1,0 +1,139 @@
+"""What the CLI's messages mean."""
+
+from __future__ import annotations
+
+import pytest
+from claude_agent_sdk import AssistantMessage, ResultMessage, SystemMessage, TextBlock, ToolResultBlock, ToolUseBlock, UserMessage
+
+from parachuted.agents import Called, Finished, Limits, Said, ToolResult
+from parachuted.agents.claude.transcript import Spent, Transcript, sum_usage
+from parachuted.errors import AgentFailedError, AgentUnavailableError
+
+LIMITS = Limits(timeout_s=1, max_turns=3, max_cost_usd=0.25)
+
+
+def transcript(before=None):
+    return Transcript(LIMITS, before or Spent())
+
+
+def answer(*blocks, message_id="m1", model="haiku"):
+    return AssistantMessage(content=list(blocks), model=model, message_id=message_id)
+
+
+def result(**parts):
+    usual = {"subtype": "success", "duration_ms": 1, "duration_api_ms": 1, "is_error": False, "num_turns": 1, "session_id": "s"}
+    return ResultMessage(
+        **{**usual, "total_cost_usd": 0.3, "model_usage": {"a": {"inputTokens": 10, "outputTokens": 3}, "b": {"inputTokens": 1}}, **parts}
+    )
+
+
+def retry(status, attempt):
+    return SystemMessage(subtype="api_retry", data={"error_status": status, "attempt": attempt, "error": "overloaded"})
+
+
+def read(it, *messages):
+    return [step for message in messages for step in it.read(message)]
+
+
+def test_words_and_calls_become_steps_and_a_call_waits_for_its_result():
+    it = transcript()
+    first = read(
+        it, answer(TextBlock("hm"), TextBlock("  "), ToolUseBlock("1", "mcp__curator__read", {"p": "a"}), ToolUseBlock("2", "Bash", {}))
+    )
+    second = read(
+        it,
+        UserMessage(content=[ToolResultBlock("2", "<tool_use_error>No such tool</tool_use_error>", is_error=True)]),
+        UserMessage(
+            content=[ToolResultBlock("1", [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), ToolResultBlock("9", "x")]
+        ),
+        UserMessage(content="just words"),
+    )
+
+    assert first == [Said(text="hm")]
+    assert second == [
+        Called(tool="Bash", arguments={}, result=ToolResult(text="No such tool", is_error=True)),
+        Called(tool="read", arguments={"p": "a"}, result=ToolResult(text="a\nb")),
+    ]
+
+
+def test_a_run_is_charged_for_what_its_session_had_not_cost_before():
+    steps = read(transcript(Spent(cost_usd=0.1, input_tokens=4, output_tokens=9)), answer(), answer(message_id="m2"), answer(), result())
+
+    assert steps == [Finished(cost_usd=0.2, input_tokens=7, output_tokens=0, turns=2, session_id="s")]
+
+
+def test_what_the_cli_says_in_the_models_place_is_not_an_answer():
+    it = transcript()
+
+    assert read(it, answer(TextBlock("API Error"), model="<synthetic>")) == []
+    assert not it.answered
+
+
+@pytest.mark.parametrize(
+    ("parts", "says"),
+    [
+        ({"subtype": "error_max_turns"}, "after 3 turns"),
+        ({"subtype": "error_max_budget_usd"}, r"\$0.25"),
+        ({"subtype": "error_during_execution", "errors": ["one", "two"]}, "one; two"),
+        ({"result": "API Error: 400 too long", "terminal_reason": "api_error", "api_error_status": 400}, "400 too long"),
+        ({"subtype": "error_of_tomorrow"}, "error_of_tomorrow"),
+        ({"result": "x" * 10_000}, "xxx"),
+    ],
+)
+def test_a_bad_end_is_told_after_the_account(parts, says):
+    steps = []
+    with pytest.raises(AgentFailedError, match=says) as caught:
+        steps.extend(transcript().read(result(is_error=True, **parts)))
+
+    assert not isinstance(caught.value, AgentUnavailableError)
+    assert len(caught.value.message) < 600
+
+
+def test_the_account_of_a_bad_end_comes_first():
+    steps = transcript().read(result(is_error=True))
+
+    assert isinstance(next(steps), Finished)
+    with pytest.raises(AgentFailedError):
+        next(steps)
+
+
+@pytest.mark.parametrize("status", [None, 401, 429, 500, 529])
+def test_an_api_error_before_the_first_answer_means_not_available_and_after_it_failed(status):
+    end = result(is_error=True, result="API Error", terminal_reason="api_error", api_error_status=status)
+    with pytest.raises(AgentUnavailableError):
+        read(transcript(), end)
+
+    with pytest.raises(AgentFailedError) as caught:
+        read(transcript(), answer(TextBlock("hm")), end)
+    assert not isinstance(caught.value, AgentUnavailableError)
+
+
+@pytest.mark.parametrize(
+    ("status", "attempt", "gives_up"), [(401, 1, True), (403, 1, True), (429, 1, False), (429, 2, True), (None, 2, True), (529, 9, True)]
+)
+def test_a_model_that_does_not_answer_is_not_waited_for_long(status, attempt, gives_up):
+    raised = False
+    try:
+        read(transcript(), retry(status, attempt))
+    except AgentUnavailableError:
+        raised = True
+
+    assert raised is gives_up
+
+
+def test_a_model_that_has_answered_is_waited_for():
+    assert read(transcript(), answer(TextBlock("hm")), retry(529, 9)) == [Said(text="hm")]
+
+
+def test_a_run_that_was_cut_off_may_have_cost_all_that_it_was_allowed():
+    it = transcript()
+    assert list(it.account_unfinished()) == []
+    it.asked = True
+    assert list(it.account_unfinished()) == [Finished(cost_usd=0.25, input_tokens=0, output_tokens=0, turns=0, at_most=True)]
+    read(it, result())
+    assert list(it.account_unfinished()) == []
+
+
+@pytest.mark.parametrize(("cost", "models"), [(None, None), ("1", {"a": 1}), ([], {"a": {"inputTokens": "7"}}), (None, [])])
+def test_rubbish_in_an_account_counts_as_nothing(cost, models):
+    assert sum_usage(cost, models) == Spent()

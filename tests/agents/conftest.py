@@ -1,0 +1,161 @@
+"""What the tests of agents share: a job with tools, the two backends that can be scripted, and a look at what still runs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from parachuted.agents import Backend, ClaudeSettings, Finished, Job, Limits, Step, Tool, ToolResult, make_backend
+from parachuted.agents.heavy import load_heavy
+from parachuted.errors import AgentFailedError
+from parachuted.testing import Block, Delay, Reply, ScriptedBackend, ScriptedMessages, say
+
+HAIKU = "claude-haiku-4-5-20251001"
+TEXT = {"type": "string"}
+
+
+class Desk:
+    """Tools that remember how they were called."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Mapping[str, object]]] = []
+        self.answers: dict[str, Callable[[Mapping[str, object]], Awaitable[ToolResult]]] = {}
+
+    def tool(self, name: str, *required: str) -> Tool:
+        async def call(arguments: Mapping[str, object]) -> ToolResult:
+            self.calls.append((name, arguments))
+            answer = self.answers.get(name)
+            return await answer(arguments) if answer else ToolResult(text=f"{name} did it")
+
+        schema = {"type": "object", "properties": dict.fromkeys(required, TEXT), "required": list(required), "additionalProperties": False}
+        return Tool(name=name, description=f"{name}s", schema=schema, call=call)
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+@pytest.fixture
+def job(desk: Desk) -> Callable[..., Job]:
+    """Makes a job; keywords override its parts, those of its limits too."""
+
+    def make(**parts: object) -> Job:
+        limits = {name: parts.pop(name, usual) for name, usual in (("timeout_s", 30.0), ("max_turns", 10), ("max_cost_usd", 0.5))}
+        usual = {
+            "id": "run-1",
+            "watcher": "AGENTS.md",
+            "system_prompt": "You tend notes.",
+            "prompt": "Something changed.",
+            "tools": (desk.tool("read_context", "file_path"), desk.tool("update_context", "file_path", "section", "content")),
+            "changes": (),
+            "at": datetime(2026, 11, 21, 12, 0, tzinfo=UTC),
+        }
+        return Job(**{**usual, **parts, "limits": Limits(**limits)})
+
+    return make
+
+
+class Outcome:
+    """A run's steps, what it raised, and how long it took."""
+
+    def __init__(self, steps: list[Step], error: BaseException | None, seconds: float) -> None:
+        self.steps, self.error, self.seconds = steps, error, seconds
+
+    @property
+    def account(self) -> Finished:
+        assert isinstance(self.steps[-1], Finished)
+        return self.steps[-1]
+
+
+@pytest.fixture
+def run() -> Callable[[Backend, Job], Awaitable[Outcome]]:
+    async def run(backend: Backend, job: Job) -> Outcome:
+        steps: list[Step] = []
+        error = None
+        began = time.monotonic()
+        try:
+            async with aclosing(backend.run(job)) as stream:
+                async for step in stream:
+                    steps.append(step)  # noqa: PERF401 - what came before an error counts
+        except AgentFailedError as raised:
+            error = raised
+        return Outcome(steps, error, time.monotonic() - began)
+
+    return run
+
+
+class Claude:
+    """The real CLI, its scripted model, and the folder that only it uses."""
+
+    def __init__(self, api: ScriptedMessages, folder: Path, env: Mapping[str, str]) -> None:
+        self.api = api
+        self.folder = folder
+        self.settings = ClaudeSettings(model=HAIKU, folder=folder, user_home=folder, env=env, credential=None, base_url=api.url)
+        self.backend = make_backend("claude", self.settings)
+
+    def left_over(self) -> set[int]:
+        """The processes that live in its folder."""
+        return {int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit() and self._owns(Path(entry.path))}
+
+    async def is_gone(self, within_s: float) -> bool:
+        deadline = time.monotonic() + within_s
+        while self.left_over() and time.monotonic() < deadline:
+            await asyncio.sleep(0.01)
+        return not self.left_over()
+
+    def _owns(self, process: Path) -> bool:
+        try:
+            return f"HOME={self.folder}/home".encode() in (process / "environ").read_bytes().split(b"\0")
+        except OSError:
+            return False
+
+
+@pytest.fixture
+async def claude(tmp_path: Path) -> AsyncIterator[Claude]:
+    await load_heavy("claude")  # its import is not a run's time
+    async with ScriptedMessages() as api:
+        it = Claude(api, tmp_path / "agents", {**os.environ, "A_SECRET": "of the daemon"})
+        yield it
+        await it.backend.close()
+
+
+@pytest.fixture(params=["claude", "scripted"])
+async def scripted(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Callable[..., Backend]]:
+    """Makes a backend that takes the given turns; a number is a wait in seconds."""
+    async with AsyncExitStack() as stack:
+
+        def make_claude(turns: Sequence[Sequence[Block] | float], cost_usd: float) -> Backend:
+            usage = {"input_tokens": round(cost_usd * 1e6), "output_tokens": 0}
+            for turn in turns:
+                api.add(Delay(seconds=turn, then=[say("late")]) if isinstance(turn, float) else Reply(blocks=tuple(turn), usage=usage))
+            api.add([say("that is all")])
+            return it.backend
+
+        def make_scripted(turns: Sequence[Sequence[Block] | float], cost_usd: float) -> Backend:
+            async def script(_job: Job) -> Sequence[Block]:
+                for turn in turns:
+                    if isinstance(turn, float):
+                        await asyncio.sleep(turn)
+                return [block for turn in turns if not isinstance(turn, float) for block in turn]
+
+            return ScriptedBackend(script, cost_usd=cost_usd)
+
+        if request.param == "claude":
+            await load_heavy("claude")
+            api = await stack.enter_async_context(ScriptedMessages())
+            it = Claude(api, tmp_path / "agents", os.environ)
+            stack.push_async_callback(it.backend.close)
+        make = make_claude if request.param == "claude" else make_scripted
+
+        def make_backend_of(*turns: Sequence[Block] | float, cost_usd: float = 0.0) -> Backend:
+            return make(turns, cost_usd)
+
+        yield make_backend_of

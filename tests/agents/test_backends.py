@@ -1,0 +1,114 @@
+"""Which backend is chosen, that the heavy one waits for its first run, and what holds of every backend that has a model."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from parachuted.agents import Called, ClaudeSettings, Credential, Finished, OfflineBackend, Said, choose_backend, make_backend
+from parachuted.testing import say, use
+
+KEY = Credential(kind="api_key", where="from the environment variable ANTHROPIC_API_KEY")
+LOGIN = Credential(kind="login_file", where="from your login file", home=Path("/nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("name", "credential", "base_url", "chosen", "because"),
+    [
+        ("auto", None, None, "offline", "no login was found"),
+        ("auto", KEY, None, "claude", "ANTHROPIC_API_KEY"),
+        ("auto", LOGIN, None, "claude", "your login file"),
+        ("auto", None, "http://localhost:1", "claude", "http://localhost:1"),
+        ("auto", KEY, "http://localhost:1", "claude", "with the key from the environment variable ANTHROPIC_API_KEY"),
+        ("claude", None, None, "claude", "no login was found"),
+        ("claude", KEY, None, "claude", "ANTHROPIC_API_KEY"),
+        ("offline", KEY, "http://localhost:1", "offline", "agent.backend"),
+    ],
+)
+def test_the_backend_is_chosen_by_name_then_by_what_was_found(name, credential, base_url, chosen, because):
+    backend, reason = choose_backend(name, credential, base_url)
+
+    assert (backend, because in reason) == (chosen, True)
+
+
+def test_a_login_is_not_told_to_go_to_another_server():
+    assert "login" not in choose_backend("auto", LOGIN, "http://localhost:1")[1]
+
+
+def test_the_backend_that_is_made_has_the_name_that_was_chosen(tmp_path):
+    settings = ClaudeSettings(model="m", folder=tmp_path, user_home=tmp_path, env={}, credential=None, base_url=None)
+
+    assert isinstance(make_backend("offline", settings), OfflineBackend)
+    assert make_backend("claude", settings).name == "claude"
+
+
+def test_a_daemon_that_has_not_run_an_agent_has_loaded_neither_the_sdk_nor_mcp():
+    program = """
+import sys
+from pathlib import Path
+from parachuted.agents import ClaudeSettings, make_backend
+make_backend("claude", ClaudeSettings(model="m", folder=Path("x"), user_home=Path("x"), env={}, credential=None, base_url=None))
+print([name for name in ("claude_agent_sdk", "mcp", "jsonschema", "docker", "aiohttp") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[]\n"
+
+
+async def test_what_is_said_called_and_finished_comes_in_order_and_a_tool_error_shows(scripted, job, run, desk):
+    backend = scripted([say("let me look"), use("read_context", file_path="a.md")], [use("read_context", file_path=7), use("rm", path="/")])
+    outcome = await run(backend, job())
+
+    assert outcome.error is None
+    assert outcome.steps[0] == Said(text="let me look")
+    calls = [step for step in outcome.steps if isinstance(step, Called)]
+    assert [(call.tool, call.result.is_error) for call in calls] == [("read_context", False), ("read_context", True), ("rm", True)]
+    assert calls[0].result.text == "read_context did it"
+    assert "7 is not of type 'string'" in calls[1].result.text
+    assert desk.calls == [("read_context", {"file_path": "a.md"})]
+    assert isinstance(outcome.account.session_id, str)
+    assert [type(step) for step in outcome.steps].index(Finished) == len(outcome.steps) - 1
+
+
+async def test_a_run_is_ended_after_its_turns_and_its_account_comes_first(scripted, job, run, desk):
+    outcome = await run(scripted(*[[use("read_context", file_path="a.md")]] * 4), job(max_turns=2))
+
+    assert "after 2 turns" in str(outcome.error)
+    assert outcome.account.turns == 2
+    assert len(desk.calls) == 2
+
+
+async def test_a_run_is_ended_when_its_money_is_spent_and_its_account_comes_first(scripted, job, run):
+    outcome = await run(
+        scripted([use("read_context", file_path="a.md")], [use("read_context", file_path="b.md")], cost_usd=0.2), job(max_cost_usd=0.15)
+    )
+
+    assert "$0.15" in str(outcome.error)
+    assert outcome.account.cost_usd >= 0.2
+
+
+async def test_a_run_is_ended_when_its_time_is_up(scripted, job, run):
+    outcome = await run(scripted(20.0), job(timeout_s=1))
+
+    assert "ran out of time" in str(outcome.error)
+    assert outcome.seconds < 2
+
+
+async def test_runs_that_begin_at_once_share_one_backend_and_do_not_meet(claude, job, run):
+    claude.api.add(*[lambda request: [say("for " + request.body["system"][-1]["text"])]] * 2)
+    outcomes = await asyncio.gather(*(run(claude.backend, job(system_prompt=name)) for name in ("one", "two")))
+
+    assert [outcome.steps[0] for outcome in outcomes] == [Said(text="for one"), Said(text="for two")]
+
+
+async def test_a_run_ends_with_the_task_that_reads_it(scripted, job, run):
+    async with asyncio.timeout(5):
+        task = asyncio.get_running_loop().create_task(run(scripted(20.0), job()))
+        await asyncio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task

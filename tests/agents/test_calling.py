@@ -1,0 +1,87 @@
+"""What an agent sends is data: whatever it is, the answer is a sentence, and nothing was done."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from parachuted.agents import ToolResult, call_tool
+from parachuted.errors import NotFoundError
+
+
+@pytest.fixture
+def tools(desk):
+    return (desk.tool("read_context", "file_path"), desk.tool("update_context", "file_path", "section", "content"))
+
+
+def deep(levels):
+    value = "x"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "says"),
+    [
+        ("rm", {}, "there is no tool 'rm'; the tools are read_context, update_context"),
+        ("x" * 10_000_000, {}, "there is no tool"),
+        ("read_context", ["a.md"], "takes an object with named arguments, not list"),
+        ("read_context", None, "not NoneType"),
+        ("read_context", {}, "'file_path' is a required property"),
+        ("read_context", {"file_path": 7}, "file_path: 7 is not of type 'string'"),
+        ("read_context", {"file_path": "a.md", "as": "root"}, "Additional properties are not allowed ('as' was unexpected)"),
+        ("read_context", {"file_path": ["x" * 100_000]}, "…"),
+        ("read_context", {"file_path": deep(100_000)}, "nested deeper than 20 levels"),
+        ("read_context", {"file_path": [7] * 600_000}, "longer than 500,000 characters"),
+        ("update_context", {"file_path": "a.md", "section": "Facts", "content": "x" * 10_000_000}, "longer than 500,000 characters"),
+        ("update_context", {"k" * 10_000_000: 1}, "longer than 500,000 characters"),
+    ],
+)
+async def test_a_call_that_does_not_fit_is_answered_with_a_sentence(tools, desk, name, arguments, says):
+    result = await call_tool(tools, name, arguments)
+
+    assert (result.is_error, says in result.text, len(result.text) < 1000) == (True, True, True), result.text[:500]
+    assert desk.calls == []
+
+
+async def test_a_call_that_fits_is_done(tools, desk):
+    result = await call_tool(tools, "read_context", {"file_path": "a.md"})
+
+    assert result == ToolResult(text="read_context did it")
+    assert desk.calls == [("read_context", {"file_path": "a.md"})]
+
+
+async def test_a_named_error_of_a_tool_is_told_to_the_agent(tools, desk):
+    async def fail(_arguments):
+        raise NotFoundError("no such note")
+
+    desk.answers["read_context"] = fail
+
+    assert await call_tool(tools, "read_context", {"file_path": "a.md"}) == ToolResult(text="no such note", is_error=True)
+
+
+async def test_a_mistake_in_a_tool_is_not_hidden(tools, desk):
+    async def stumble(_arguments):
+        raise ZeroDivisionError
+
+    desk.answers["read_context"] = stumble
+
+    with pytest.raises(ZeroDivisionError):
+        await call_tool(tools, "read_context", {"file_path": "a.md"})
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+)
+
+
+@given(name=st.sampled_from(["read_context", "update_context"]) | st.text(), arguments=ANYTHING)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_only_calls_that_fit_are_ever_done(tools, desk, name, arguments):
+    desk.calls.clear()
+    result = await call_tool(tools, name, arguments)
+
+    assert result.is_error is not bool(desk.calls)
+    assert all(isinstance(value, str) for _, given_arguments in desk.calls for value in given_arguments.values())

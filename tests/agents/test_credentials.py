@@ -1,0 +1,104 @@
+"""Where a login is looked for, and that its secret is nowhere to be seen."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import pytest
+
+from parachuted.agents import Credential, describe_credentials, find_credential
+
+SECRET = "sk-ant-secret-canary"  # noqa: S105
+FILE = ".claude/.credentials.json"
+LATER, EARLIER = (time.time() + 3600) * 1000, (time.time() - 3600) * 1000
+LOGIN = {"claudeAiOauth": {"accessToken": SECRET, "refreshToken": SECRET, "expiresAt": LATER}}
+
+
+@pytest.fixture
+def homes(tmp_path):
+    made = (tmp_path / "vault", tmp_path / "user")
+    for home in made:
+        (home / ".claude").mkdir(parents=True)
+    return made
+
+
+def put(home, login):
+    (home / FILE).write_text(login if isinstance(login, str) else json.dumps(login))
+
+
+def test_the_places_are_tried_in_order(homes):
+    vault, user = homes
+    put(vault, LOGIN)
+    put(user, LOGIN)
+    env = {"ANTHROPIC_API_KEY": SECRET, "CLAUDE_CODE_OAUTH_TOKEN": SECRET}
+
+    kinds = []
+    for gone in ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", vault / FILE, user / FILE, None):
+        found = find_credential(env, vault, user)
+        kinds.append((found.kind, found.home) if found else None)
+        if isinstance(gone, str):
+            del env[gone]
+        elif gone:
+            gone.unlink()
+
+    assert kinds == [("api_key", None), ("oauth_token", None), ("login_file", vault), ("login_file", user), None]
+
+
+@pytest.mark.parametrize(
+    ("login", "says"),
+    [
+        ("", "not JSON"),
+        (f'{{"claudeAiOauth": {{"accessToken": "{SECRET}"', "not JSON"),
+        ("[" * 60_000, "not JSON"),
+        ("\ufeff\x00", "not JSON"),
+        ([LOGIN], "holds no login"),
+        ({"claudeAiOauth": SECRET}, "holds no login"),
+        ({"claudeAiOauth": {"accessToken": "  "}}, "holds no login"),
+        ({"claudeAiOauth": {"accessToken": 7}}, "holds no login"),
+        ({"claudeAiOauth": {"accessToken": SECRET, "expiresAt": EARLIER}}, "expired"),
+        ({**LOGIN, "more": "x" * 100_000}, "too long"),
+    ],
+)
+def test_a_login_file_that_cannot_be_used_is_a_finding(homes, login, says):
+    put(homes[1], login)
+    finding = describe_credentials({}, *homes)[3]
+
+    assert (finding.found, says in finding.why) == (False, True), finding.why
+    assert find_credential({}, *homes) is None
+
+
+@pytest.mark.parametrize("oauth", [{"refreshToken": SECRET, "expiresAt": EARLIER}, {}, {"expiresAt": "soon"}])
+def test_a_login_that_is_old_but_can_be_renewed_or_names_no_end_is_used(homes, oauth):
+    put(homes[1], {"claudeAiOauth": {"accessToken": SECRET, **oauth}})
+
+    assert find_credential({}, *homes).home == homes[1]
+
+
+def test_a_pipe_or_a_folder_in_the_files_place_does_not_hold_us(homes):
+    os.mkfifo(homes[0] / FILE)
+    (homes[1] / FILE).mkdir()
+
+    findings = describe_credentials({}, *homes)
+    assert ["cannot be read" in finding.why for finding in findings] == [False, False, True, True]
+
+
+def test_every_place_is_told_of_and_no_secret(homes):
+    vault, user = homes
+    put(vault, LOGIN)
+    put(user, f"{SECRET} is no JSON")
+    findings = describe_credentials({"ANTHROPIC_API_KEY": SECRET, "CLAUDE_CODE_OAUTH_TOKEN": " "}, vault, user)
+
+    assert [(finding.found, finding.why) for finding in findings] == [
+        (True, "set"),
+        (False, "set, but empty"),
+        (True, "it holds a login"),
+        (False, "it cannot be read: it is not JSON"),
+    ]
+    assert SECRET not in repr(findings)
+    assert findings[2].credential == Credential(kind="login_file", where=f"from {findings[2].place}", home=vault)
+
+
+def test_where_there_is_nothing_it_says_so(homes):
+    assert [finding.why for finding in describe_credentials({}, *homes)] == ["not set", "not set", "there is none", "there is none"]

@@ -1,0 +1,32 @@
+"""The table of heavy parts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from parachuted.agents.heavy import HEAVY, load_heavy
+
+
+@pytest.mark.parametrize("part", sorted(HEAVY))
+async def test_every_heavy_part_can_be_loaded_and_is_loaded_once(part):
+    module = await load_heavy(part)
+
+    assert module is sys.modules[HEAVY[part]]
+    assert await load_heavy(part) is module
+
+
+def test_runs_that_begin_at_once_all_get_a_whole_module():
+    program = (
+        "import asyncio\n"
+        "from parachuted.agents.heavy import load_heavy\n"
+        "async def ask(wait_s):\n"
+        "    await asyncio.sleep(wait_s)\n"
+        "    return (await load_heavy('jsonschema')).Draft202012Validator\n"
+        "async def ask_all(): await asyncio.gather(*(ask(number / 1000) for number in range(200)))\n"
+        "asyncio.run(ask_all())\n"
+    )
+
+    subprocess.run([sys.executable, "-c", program], check=True)

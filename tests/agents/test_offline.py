@@ -1,0 +1,183 @@
+"""The offline backend: the same vault and the same job give the same bytes, and nothing new means no write."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+
+import pytest
+
+from parachuted.agents import Called, ChangedNote, Finished, OfflineBackend, Said, Tool, ToolResult
+from parachuted.agents.digest import KEPT
+from parachuted.errors import AgentFailedError
+from parachuted.vault import parse_note
+
+ROOT = "# My vault\n\n> All of it.\n\n## Facts\n- mine\n\n## History\n"
+GARDEN = "# Garden\n\n> Something to eat\n\n## Current Focus\n- Sow beans\n"
+CHANGE = ChangedNote(path="P/garden/AGENTS.md", kind="modified", units=("Current Focus",))
+
+
+class Shelf:
+    """Notes in memory, and the curator's tools upon them."""
+
+    def __init__(self, notes):
+        self.notes = notes
+
+    def tools(self):
+        made = {
+            "list_context_files": (self.list_files, []),
+            "read_context": (self.read, ["file_path"]),
+            "update_context": (self.update, ["file_path", "section", "content"]),
+            "no_change": (self.no_change, ["reason"]),
+        }
+        schema = {name: {"type": "object", "required": required} for name, (_, required) in made.items()}
+        return tuple(Tool(name=name, description=name, schema=schema[name], call=call) for name, (call, _) in made.items())
+
+    async def list_files(self, _arguments):
+        level = {"AGENTS.md": "self"}
+        return ToolResult(
+            text=json.dumps(
+                [{"path": path, "level": level.get(path, "watched"), "title": None, "description": None} for path in self.notes]
+            )
+        )
+
+    async def read(self, arguments):
+        text = self.notes.get(arguments["file_path"])
+        return ToolResult(text=text or "there is no such note", is_error=text is None)
+
+    async def update(self, arguments):
+        path, name, content = arguments["file_path"], arguments["section"], arguments["content"]
+        note = parse_note(self.notes[path].encode())
+        section = note.section(name)
+        if section is None:
+            self.notes[path] += f"\n## {name}\n{content}\n"
+        else:
+            start = section.body.stop if name == "History" else section.body.start
+            self.notes[path] = note.data[:start].decode() + f"{content}\n" + note.data[section.body.stop :].decode()
+        return ToolResult(text="done")
+
+    async def no_change(self, _arguments):
+        return ToolResult(text="noted")
+
+
+@pytest.fixture
+def shelf():
+    return Shelf({"AGENTS.md": ROOT, "P/garden/AGENTS.md": GARDEN, "P/house/AGENTS.md": "# House\n"})
+
+
+@pytest.fixture
+def offline(job, run, shelf):
+    async def work(*changes, **parts):
+        return await run(OfflineBackend(), job(tools=shelf.tools(), changes=changes, **parts))
+
+    return work
+
+
+def called(outcome):
+    return [(step.tool, step.arguments.get("section")) for step in outcome.steps if isinstance(step, Called)]
+
+
+async def test_a_change_is_told_in_the_digest_and_in_the_history(shelf, offline):
+    outcome = await offline(CHANGE)
+
+    assert shelf.notes["AGENTS.md"] == (
+        ROOT + "\n- 2026-11-21: [Garden](P/garden/AGENTS.md): Current Focus changed\n"
+        "## Watching\n- [Garden](P/garden/AGENTS.md) — Something to eat\n  - Sow beans\n- [House](P/house/AGENTS.md)\n" + KEPT + "\n"
+    )
+    assert called(outcome)[-2:] == [("update_context", "Watching"), ("update_context", "History")]
+    assert outcome.account == Finished(cost_usd=0.0, input_tokens=0, output_tokens=0, turns=6)
+
+
+async def test_the_same_vault_and_job_give_the_same_bytes(shelf, offline):
+    first = dict(shelf.notes)
+    await offline(CHANGE)
+    after = dict(shelf.notes)
+    shelf.notes = dict(reversed(first.items()))
+    await offline(CHANGE)
+
+    assert shelf.notes == after
+
+
+async def test_nothing_new_is_not_written(shelf, offline):
+    await offline(CHANGE)
+    before = dict(shelf.notes)
+    outcome = await offline()
+
+    assert called(outcome)[-1] == ("no_change", None)
+    assert shelf.notes == before
+
+
+async def test_a_change_that_the_digest_does_not_show_is_only_history(shelf, offline):
+    await offline(CHANGE)
+    outcome = await offline(ChangedNote(path="P/house/AGENTS.md", kind="modified", units=("Facts",)))
+
+    assert [call for call in called(outcome) if call[0] == "update_context"] == [("update_context", "History")]
+
+
+async def test_a_section_of_that_name_that_a_person_wrote_is_left_alone(shelf, offline):
+    shelf.notes["AGENTS.md"] = ROOT + "\n## Watching\nThe birds.\n"
+    outcome = await offline(CHANGE)
+
+    assert "## Watching\nThe birds.\n" in shelf.notes["AGENTS.md"]
+    assert any(isinstance(step, Said) and "left as it is" in step.text for step in outcome.steps)
+    assert called(outcome)[-1] == ("update_context", "History")
+
+
+async def test_a_watched_file_that_cannot_be_read_keeps_its_place(shelf, offline):
+    shelf.notes["P/house/AGENTS.md"] = ""
+    outcome = await offline()
+
+    assert outcome.error is None
+    assert "- [house](P/house/AGENTS.md)\n" in shelf.notes["AGENTS.md"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "answer"),
+    [
+        ("list_context_files", ToolResult(text="no", is_error=True)),
+        ("list_context_files", ToolResult(text="not json")),
+        ("read_context", ToolResult(text="no", is_error=True)),
+        ("update_context", ToolResult(text="no", is_error=True)),
+    ],
+)
+async def test_a_refusal_of_what_it_needs_is_a_failure(shelf, job, run, tool, answer):
+    async def refuse(_arguments):
+        return answer
+
+    tools = [replace(it, call=refuse) if it.name == tool else it for it in shelf.tools()]
+    outcome = await run(OfflineBackend(), job(tools=tuple(tools), changes=(CHANGE,)))
+
+    assert isinstance(outcome.error, AgentFailedError)
+    assert shelf.notes["AGENTS.md"] == ROOT
+
+
+async def test_no_more_is_read_than_is_shown(shelf, offline):
+    shelf.notes |= {f"Q/{number:03}/AGENTS.md": "" for number in range(300)}
+    outcome = await offline()
+
+    assert called(outcome).count(("read_context", None)) == 201
+    assert "- and 102 more\n" in shelf.notes["AGENTS.md"]
+
+
+@pytest.mark.parametrize("listing", ["{}", "7", "[1, null, {}]", '[{"path": 7}]', '[{"path": "AGENTS.md", "level": "self"}]'])
+async def test_a_listing_with_nothing_in_it_is_no_failure(shelf, job, run, listing):
+    async def tell(_arguments):
+        return ToolResult(text=listing)
+
+    tools = [replace(it, call=tell) if it.name == "list_context_files" else it for it in shelf.tools()]
+    outcome = await run(OfflineBackend(), job(tools=tuple(tools)))
+
+    assert outcome.error is None
+    assert f"- nothing yet\n{KEPT}" in shelf.notes["AGENTS.md"]
+
+
+async def test_its_time_is_limited(shelf, job, run):
+    async def hang(_arguments):
+        await asyncio.sleep(60)
+
+    tools = [replace(it, call=hang) if it.name == "read_context" else it for it in shelf.tools()]
+    outcome = await run(OfflineBackend(), job(tools=tuple(tools), timeout_s=0.1))
+
+    assert "ran out of time" in str(outcome.error)
+    assert outcome.seconds < 1

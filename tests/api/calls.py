@@ -1,0 +1,90 @@
+"""Calls: a running daemon's API as a program, and as a hostile socket, sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import aiohttp
+
+from parachuted.keys import KeyFile, mint, parse_words
+from tests.stories.life import Life
+
+
+async def call(life: Life, method: str, path: str, **options: object) -> tuple[int, object]:
+    """The status and the JSON of the answer."""
+    async with aiohttp.ClientSession() as session, session.request(method, life.url + path, **options) as answer:
+        return answer.status, await answer.json()
+
+
+ELSEWHERE = {"X-Forwarded-For": "192.0.2.7"}  # what a proxy passes on is never taken for this machine's own
+
+
+def key_of(life: Life, *scopes: str, paths: Sequence[str] = (), expires: datetime | None = None, local: bool = False) -> dict[str, str]:
+    """The headers of a new key that may `vault:read,write` and so on; from elsewhere, unless `local`."""
+    file = KeyFile(life.daemon._home)
+    name = f"a test's {len(file.load().keys) or ''}".rstrip()
+    made = mint(name, [parse_words(one, paths) for one in scopes], now=life.daemon.clock(), expires=expires)
+    file.add(made.key)
+    return {"Authorization": f"Bearer {made.secret}", **({} if local else ELSEWHERE)}
+
+
+async def get(life: Life, path: str) -> dict:
+    """The JSON of a call that succeeds."""
+    status, answer = await call(life, "GET", path)
+    assert status == 200, answer
+    return answer
+
+
+async def post(life: Life, path: str, body: object = None) -> dict:
+    """The JSON of a call that succeeds."""
+    status, answer = await call(life, "POST", path, json=body)
+    assert status == 200, answer
+    return answer
+
+
+async def refused(life: Life, method: str, path: str, **options: object) -> tuple[int, str]:
+    """The status and the message of an error, which has the one shape that all have."""
+    status, answer = await call(life, method, path, **options)
+    assert set(answer) == {"error", "message", "detail", "request_id"}
+    assert all(isinstance(value, str) and value for value in answer.values())
+    assert answer["detail"] == answer["message"]
+    assert "Traceback" not in answer["message"]
+    return status, answer["message"]
+
+
+async def spoken(life: Life, request: bytes) -> bytes:
+    """All that comes back when these bytes are sent."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
+    try:
+        writer.write(request)
+        await writer.drain()
+        return await asyncio.wait_for(reader.read(), 10)
+    finally:
+        writer.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One SSE message; a comment has only a text."""
+
+    id: str = ""
+    event: str = ""
+    data: object = None
+    comment: str = ""
+
+
+async def messages(answer: aiohttp.ClientResponse) -> AsyncIterator[Message]:
+    """The messages of a stream as they come."""
+    fields: dict[str, str] = {}
+    async for line in answer.content:
+        name, _, value = line.decode().rstrip("\n").partition(": ")
+        if line != b"\n":
+            fields[name] = value
+            continue
+        data = json.loads(fields["data"]) if "data" in fields else None
+        yield Message(id=fields.get("id", ""), event=fields.get("event", ""), data=data, comment=fields.get("", ""))
+        fields = {}

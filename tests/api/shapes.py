@@ -1,0 +1,41 @@
+"""Shapes: answers held against what their routes declare, strictly: no field missing, none too many, no number as a text."""
+
+from __future__ import annotations
+
+import json
+
+import aiohttp
+from aiohttp import web
+from pydantic import TypeAdapter
+from typing_extensions import is_typeddict
+
+from parachuted.api import make_app
+from parachuted.api.route import Route
+from tests.stories.life import Life
+
+
+def declared(life: Life, method: str, path: str) -> Route:
+    """The route of that name."""
+    app: web.Application = make_app(life.daemon._api_parts())
+    return next(
+        route.handler.__self__ for route in app.router.routes() if (route.method, route.resource.canonical) == (method, path)
+    )  # fmt: skip
+
+
+async def answer_of(life: Life, method: str, path: str, *, name: str = "", status: int = 200, **options: object) -> dict:
+    """The JSON of a call, which has that status and the shape declared for it. `name`: the route's path, where it holds names."""
+    async with aiohttp.ClientSession() as session, session.request(method, life.url + path, **options) as answer:
+        data = await answer.read()
+        assert answer.status == status, data
+        assert answer.content_type == "application/json"
+    shape = declared(life, method, name or path.partition("?")[0]).answers[status]
+    assert is_typeddict(shape), shape
+    return strict(shape, data)
+
+
+def strict(shape: type, data: bytes) -> dict:
+    """The document, which is exactly of that shape."""
+    document = json.loads(data)
+    told = TypeAdapter(shape).validate_json(data, strict=True)
+    assert told == document  # a name that is not declared would be missing
+    return document

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from aiohttp import web
+
+from parachuted.api import make_app
+from parachuted.api.route import Route
+from tests.stories.life import Live
+
+ROUTES = {
+    *("GET /api/health", "GET /api/watches", "GET /api/tasks", "GET /api/runs", "GET /api/runs/{id}", "POST /api/runs/{id}/undo"),
+    *("POST /api/bubble/plan", "POST /api/bubble/run", "GET /api/why", "POST /api/pause", "POST /api/resume", "POST /api/scan"),
+    *("GET /api/ls", "GET /api/read", "PUT /api/write", "GET /api/sync/manifest", "GET /api/sync/changes"),
+    *("POST /api/sync/push", "POST /api/sync/pull", "DELETE /api/sync/files", "GET /api/files/{path}", "PUT /api/files/{path}"),
+    *("GET /api/auth/keys", "POST /api/auth/keys", "DELETE /api/auth/keys/{id}", "GET /api/auth/settings", "PUT /api/auth/settings"),
+    *("GET /api/doctor", "GET /api/contexts/folders", "GET /api/contexts/chain", "GET /api/prompt/preview", "GET /api/events"),
+    *("GET /api/contexts/session/{id}", "PUT /api/contexts/session/{id}", "POST /api/contexts/session/{id}/add"),
+    *("POST /api/contexts/session/{id}/remove", "GET /api/hooks", "GET /api/hooks/errors", "GET /api/scheduler", "GET /api/usage"),
+    *("POST /api/scheduler/reload", "GET /api/models", "GET /supervisor/models", "GET /supervisor/status"),
+    *(f"POST /supervisor/server/{act}" for act in ("start", "stop", "restart")),
+    *("GET /api/contexts/migration", "POST /api/contexts/migration"),
+    *("GET /api/migration/scan", "POST /api/migration/all", "POST /api/migration/session/{id}"),
+    *("GET /api/notes", "GET /api/notes/{path}/backlinks", "POST /api/notes/{path}/move", "GET /api/links/unresolved"),
+    "GET /api/notes/{path}/versions",
+    *("GET /api/notes/{path}", "PATCH /api/notes/{path}", "PUT /api/notes/{path}", "DELETE /api/notes/{path}"),
+    *("GET /api/audit", "GET /api/audit/verify", "GET /api/search"),
+    *("GET /api/openapi.json", "GET /api/docs"),
+}
+
+
+def routes_of(app: web.Application) -> set[str]:
+    return {f"{route.method} {route.resource.canonical}" for route in app.router.routes() if route.method != "HEAD"}
+
+
+async def test_these_are_the_routes(live: Live):
+    async with live() as life:
+        assert routes_of(make_app(life.daemon._api_parts())) == ROUTES
+
+
+async def test_each_route_is_declared_and_says_what_it_does(live: Live):
+    async with live() as life:
+        for route in make_app(life.daemon._api_parts()).router.routes():
+            assert isinstance(route.handler.__self__, Route), route
+            assert route.handler.__self__.summary.endswith(".")
+            assert route.handler.__self__.answers

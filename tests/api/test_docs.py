@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+
+import aiohttp
+
+from tests.api.calls import get
+from tests.stories.life import Live
+
+
+async def test_the_description_is_made_once_and_known_again_by_its_tag(live: Live):
+    async with live() as life, aiohttp.ClientSession() as session:
+        async with session.get(life.url + "/api/openapi.json") as first:
+            tag = first.headers["ETag"]
+            document = await first.json()
+        async with session.get(life.url + "/api/openapi.json", headers={"If-None-Match": tag}) as second:
+            assert (second.status, second.headers["ETag"], await second.read()) == (304, tag, b"")
+
+        assert document["openapi"] == "3.1.0"
+        assert await get(life, "/api/openapi.json") == document
+
+
+async def test_the_page_may_run_its_own_script_and_style_and_nothing_else(live: Live):
+    async with live() as life, aiohttp.ClientSession() as session, session.get(life.url + "/api/docs") as answer:
+        page, policy = await answer.text(), answer.headers["Content-Security-Policy"]
+
+    assert answer.content_type == "text/html"
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+    for name in ("script", "style"):
+        (text,) = re.findall(f"<{name}>(.*?)</{name}>", page, re.DOTALL)
+        assert f"{name}-src 'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}';" in policy
+
+
+async def test_the_page_takes_nothing_from_elsewhere_and_makes_no_markup_of_texts(live: Live):
+    async with live() as life, aiohttp.ClientSession() as session, session.get(life.url + "/api/docs") as answer:
+        page = await answer.text()
+
+    assert not re.search(r"https?:|//\w|innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|\son\w+=|\sstyle=", page)

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import os
+import time
+
+from parachuted import __version__
+from tests.api.calls import ELSEWHERE, call, get, key_of, post
+from tests.stories.life import Live, note, save
+
+
+async def test_it_says_that_all_is_well_and_no_more(live: Live):
+    async with live() as life:
+        health = await get(life, "/api/health")
+
+    assert {**health, "timestamp": 0} == {"status": "ok", "version": __version__, "timestamp": 0}
+    assert type(health["timestamp"]) is int
+    assert abs(health["timestamp"] / 1000 - time.time()) < 60
+
+
+async def test_asked_for_details_it_tells_what_is_watched_what_waits_and_what_was_spent(live: Live, vault):
+    save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
+    save(vault / "Projects/garden/AGENTS.md", note("Garden"))
+    async with live() as life:
+        health = await get(life, "/api/health?detailed=true")
+
+    assert set(health) == {
+        *("status", "version", "timestamp", "pid", "uptime", "vault", "agent", "tasks", "waiting", "freshness", "budget", "problems"),
+        *("docker", "modules", "bots"),
+    }
+    assert health["pid"] == os.getpid()
+    assert isinstance(health["uptime"], float)
+    assert health["vault"] == {"path": str(vault), "files": 2, "watchers": 1, "watched_by": health["vault"]["watched_by"]}
+    assert health["vault"]["watched_by"] in {"events", "polling"}
+    assert health["agent"] == {"backend": "offline", "reason": "for a test", "paused": False}
+    assert health["tasks"] == {"queued": 0, "running": 0}
+    assert health["docker"] == {"available": False, "image_exists": False}
+    assert (health["waiting"], health["problems"], health["freshness"]) == ([], {}, {"behind": []})
+    assert health["budget"]["runs_last_hour"] == 0
+    assert health["budget"]["runs_per_hour"] == 60
+
+
+async def test_a_problem_makes_it_degraded_until_it_is_gone(live: Live):
+    async with live() as life:
+        life.daemon.problems.set("disk", "it is full")
+        assert (await get(life, "/api/health"))["status"] == "degraded"
+        assert (await get(life, "/api/health?detailed=true"))["problems"] == {"disk": "it is full"}
+        life.daemon.problems.set("disk", None)
+        assert (await get(life, "/api/health"))["status"] == "ok"
+
+
+async def test_a_task_that_waits_and_a_watcher_that_is_behind_are_shown(live: Live, vault):
+    save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
+    save(vault / "Projects/garden/AGENTS.md", note("Garden"))
+    async with live() as life:
+        await post(life, "/api/pause")
+        save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
+        await life.until(lambda: life.told("task.queued"))
+        health = await get(life, "/api/health?detailed=true")
+
+    assert health["agent"]["paused"] is True
+    assert health["tasks"] == {"queued": 1, "running": 0}
+    assert health["freshness"] == {"behind": ["AGENTS.md"]}
+
+
+async def test_names_that_no_terminal_or_json_takes_are_told_as_escapes(live: Live, vault):
+    save(vault / "b\udcff.md", note("Odd", watch=["Projects/*"]))
+    async with live() as life:
+        await post(life, "/api/pause")
+        save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
+        await life.until(lambda: life.told("task.queued"))
+
+        assert (await get(life, "/api/health?detailed=true"))["freshness"] == {"behind": ["b\\xff.md"]}
+        assert [one["watcher"] for one in (await get(life, "/api/watches"))["watches"]] == ["b\\xff.md"]
+        assert [one["watcher"] for one in (await get(life, "/api/tasks"))["tasks"]] == ["b\\xff.md"]
+
+
+async def test_details_are_for_this_machine_and_for_keys_which_hear_only_of_notes_they_may_read(live: Live, vault):
+    save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
+    save(vault / "Areas/AGENTS.md", note("Areas", watch=["Projects/*"]))
+    save(vault / "Projects/garden/AGENTS.md", note("Garden"))
+    async with live() as life:
+        await post(life, "/api/pause")
+        save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
+        await life.until(lambda: len(life.told("task.queued")) == 2)
+        life.daemon.problems.set("AGENTS.md", "odd")
+        _, nobody = await call(life, "GET", "/api/health?detailed=true", headers=ELSEWHERE)
+        told = {}
+        for name, key in {
+            "all": key_of(life, "vault:read"),
+            "some": key_of(life, "vault:read", paths=("Areas/**",)),
+            "none": key_of(life, "chat:write"),
+        }.items():
+            _, told[name] = await call(life, "GET", "/api/health?detailed", headers=key)
+
+    assert set(nobody) == {"status", "version", "timestamp"}
+    assert {name: health["freshness"]["behind"] for name, health in told.items()} == {
+        "all": ["AGENTS.md", "Areas/AGENTS.md"], "some": ["Areas/AGENTS.md"], "none": []
+    }  # fmt: skip
+    assert {name: list(health["problems"]) for name, health in told.items()} == {"all": ["AGENTS.md"], "some": [], "none": []}
+    assert {name: health["vault"]["path"] is None for name, health in told.items()} == {"all": False, "some": True, "none": True}
+    assert {health["status"] for health in told.values()} == {"degraded"}

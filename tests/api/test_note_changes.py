@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import asyncio
+import hashlib
+
+import aiohttp
+import pytest
+
+from tests.api.calls import call, get, key_of, refused
+from tests.stories.life import Life, Live, note, save
+
+TEXT = "---\nstatus: open # a comment\n---\n# Garden\n\n## Facts\n- beans\n\n## Focus\n- dig\n"
+
+
+def digest(text: str | bytes) -> str:
+    return hashlib.sha256(text if isinstance(text, bytes) else text.encode()).hexdigest()
+
+
+async def changed(
+    life: Life, method: str, path: str, *, match: str | None = None, new: bool = False, **options: object
+) -> tuple[int, dict]:
+    headers = {**({"If-Match": f'"{match}"' if match != "*" else "*"} if match else {}), **({"If-None-Match": "*"} if new else {})}
+    async with aiohttp.ClientSession() as session, session.request(method, life.url + path, headers=headers, **options) as answer:
+        told = await answer.json()
+        assert answer.status != 200 or method == "DELETE" or answer.headers["ETag"] == f'"{told["hash"]}"'
+        return answer.status, told
+
+
+async def test_a_section_is_replaced_appended_to_and_made(live: Live, vault):
+    save(vault / "a.md", TEXT)
+    async with live() as life:
+        for body in (
+            {"section": "Facts", "content": "- peas", "mode": "append"},
+            {"section": "Focus", "content": "- rest"},
+            {"section": "New", "content": "- x", "create": True},
+        ):
+            assert (await changed(life, "PATCH", "/api/notes/a.md", json=body))[0] == 200
+        status, message = await refused(life, "PATCH", "/api/notes/a.md", json={"section": "None", "content": "x"})
+
+    assert (status, message) == (404, "there is no section 'None'; there are 'Garden', 'Facts', 'Focus', 'New'")
+    assert (vault / "a.md").read_text() == TEXT.replace("- beans\n", "- beans\n- peas\n").replace("- dig", "- rest") + "\n## New\n\n- x\n"
+
+
+async def test_a_key_is_set_and_taken_out_and_every_other_byte_stays(live: Live, vault):
+    data = b"\xef\xbb\xbf---\r\nodd:   'x'   # y\r\nstatus: open\r\n---\r\n# T\xff\r\n"
+    (vault / "a.md").write_bytes(data)
+    async with live() as life:
+        for body in (
+            {"key": "status", "value": "done"},
+            {"key": "tags", "value": ["a", "b"]},
+            {"key": "n", "value": 5},
+            {"key": "ok", "value": True},
+        ):
+            assert (await changed(life, "PATCH", "/api/notes/a.md", json=body))[0] == 200
+        for key in ("tags", "n", "ok"):
+            assert (await changed(life, "PATCH", "/api/notes/a.md", json={"key": key, "delete": True}))[0] == 200
+
+    assert (vault / "a.md").read_bytes() == data.replace(b"open", b"done")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"section": "Facts"},
+        {"section": "Facts", "key": "a", "content": "x"},
+        {"section": "Facts", "content": "x", "value": 1},
+        {"section": "Facts", "content": "x", "mode": "prepend"},
+        {"section": "Facts", "content": "x", "create": "yes"},
+        {"key": "a"},
+        {"key": "a", "value": 1, "delete": True},
+        {"key": "a", "value": {"b": 1}},
+        {"key": "a", "value": 1, "other": 2},
+        {"section": 5, "content": "x"},
+    ],
+)
+async def test_a_body_that_says_nothing_or_two_things_is_refused(live: Live, vault, body: dict):
+    save(vault / "a.md", TEXT)
+    async with live() as life:
+        assert (await refused(life, "PATCH", "/api/notes/a.md", json=body))[0] == 400
+    assert (vault / "a.md").read_text() == TEXT
+
+
+async def test_what_was_decided_on_an_older_text_is_merged_with_what_others_wrote(live: Live, vault):
+    save(vault / "a.md", TEXT)
+    async with live() as life:
+        seen = (await get(life, "/api/notes/a.md"))["hash"]
+        save(vault / "a.md", TEXT.replace("dig", "dig deep"))
+        status, told = await changed(life, "PATCH", "/api/notes/a.md", match=seen, json={"section": "Facts", "content": "- peas"})
+
+    assert (status, told["merged"], told["changed"]) == (200, True, True)
+    assert (vault / "a.md").read_text() == TEXT.replace("dig", "dig deep").replace("beans", "peas")
+
+
+async def test_a_clash_carries_both_texts_and_the_one_they_began_with_and_writes_nothing(live: Live, vault):
+    save(vault / "a.md", TEXT)
+    async with live() as life:
+        seen = (await get(life, "/api/notes/a.md"))["hash"]
+        theirs = TEXT.replace("beans", "leeks")
+        save(vault / "a.md", theirs)
+        for method, options, ours in (
+            ("PATCH", {"json": {"section": "Facts", "content": "- peas"}}, TEXT.replace("beans", "peas")),
+            ("PUT", {"data": TEXT.replace("beans", "kale").encode()}, TEXT.replace("beans", "kale")),
+        ):
+            status, told = await changed(life, method, "/api/notes/a.md", match=seen, **options)
+            assert status == 409
+            assert told["conflict"] == {"base": TEXT, "ours": ours, "theirs": theirs, "hash": digest(theirs)}
+
+    assert (vault / "a.md").read_text() == theirs
+
+
+async def test_a_base_that_nobody_kept_is_a_conflict_with_the_present_text(live: Live, vault):
+    save(vault / "a.md", TEXT)
+    async with live() as life:
+        body = {"section": "Facts", "content": "- peas", "mode": "append"}
+        status, told = await changed(life, "PATCH", "/api/notes/a.md", match="0" * 64, json=body)
+        ours = TEXT.replace("- beans\n", "- beans\n- peas\n")
+        assert (status, told["conflict"]) == (409, {"base": "", "ours": ours, "theirs": TEXT, "hash": digest(TEXT)})
+        assert (await changed(life, "PUT", "/api/notes/a.md", match="0" * 64, data=b"x"))[0] == 409
+        assert (await changed(life, "DELETE", "/api/notes/a.md", match="0" * 64))[0] == 409
+        for wrong in ("x", "0" * 63, '"a", "b"'):
+            assert (await refused(life, "PATCH", "/api/notes/a.md", json=body, headers={"If-Match": wrong}))[0] == 400
+
+    assert (vault / "a.md").read_text() == TEXT
+
+
+async def test_conditions_hold_for_the_whole_of_a_note_too(live: Live, vault):
+    async with live() as life:
+        new = await changed(life, "PUT", "/api/notes/New/a.md", new=True, data=b"one\r\n\xff")
+        assert (new[0], new[1]["before"], new[1]["hash"]) == (200, None, digest(b"one\r\n\xff"))
+        assert (await changed(life, "PUT", "/api/notes/New/a.md", new=True, data=b"two"))[0] == 409
+        assert (await changed(life, "PUT", "/api/notes/New/a.md", match=new[1]["hash"], data=b"two"))[1]["changed"]
+        assert (await changed(life, "PUT", "/api/notes/New/a.md", match="*", json={"content": "three\n"}))[0] == 200
+        assert not (await changed(life, "PUT", "/api/notes/New/a.md", data=b"three\n"))[1]["changed"]
+        assert (vault / "New/a.md").read_bytes() == b"three\n"
+        status, told = await changed(life, "PUT", "/api/notes/none.md", match="*", data=b"x")
+        assert (status, told["message"]) == (409, "none.md is not there; nothing was written")
+        assert (await changed(life, "PUT", "/api/notes/none.md", match=digest("x"), data=b"x"))[0] == 409
+        assert (await changed(life, "PATCH", "/api/notes/none.md", match="*", json={"key": "a", "value": 1}))[0] == 404
+        assert not (vault / "none.md").exists()
+
+
+async def test_json_that_curl_gives_no_type_of_its_own_is_json_and_text_is_text(live: Live, vault):
+    body = b'{"content": "# lit\\n"}'
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    async with live() as life, aiohttp.ClientSession(skip_auto_headers=["Content-Type"]) as session:
+
+        async def put(data: bytes, headers: dict[str, str]) -> bytes:
+            async with session.put(life.url + "/api/notes/lit.md", data=data, headers=headers) as answer:
+                assert answer.status == 200, await answer.text()
+            return (vault / "lit.md").read_bytes()
+
+        for headers in ({}, form, {"Content-Type": "application/json"}):
+            assert await put(body, headers) == b"# lit\n"
+            assert await put(b"# other\n", {"Content-Type": "text/markdown"}) == b"# other\n"
+        assert await put(body, {"Content-Type": "text/markdown"}) == body
+        for text in (b"# lit\n", b'{"content": "x", "more": 1}', b'{"content": 1}', b'{"content": ', b'["content"]', b"{" * 5_000):
+            assert await put(text, form) == text
+        assert (await refused(life, "PUT", "/api/notes/lit.md", data=b'{"content": "\\ud800"}', headers=form))[0] == 400
+
+
+TWO = "# Tea\n\n## Facts\n- green\n\n# Coffee\n\n## Facts\n- black\n\n## Facts\n- hot\n\n# Rare\n## Rare\n"
+
+
+async def test_a_name_that_several_sections_have_is_refused_and_says_how_to_name_one(live: Live, vault):
+    save(vault / "a.md", TWO)
+    async with live() as life:
+        body = {"section": "Facts", "content": "- x"}
+        for more in ({}, {"create": True}, {"mode": "append"}, {"section": ["facts"]}, {"section": "Coffee > Facts"}):
+            status, message = await refused(life, "PATCH", "/api/notes/a.md", json={**body, **more})
+            assert (status, '"occurrence": ' in message) == (422, True)
+            assert ('"section": ["Coffee", "Facts"]' in message) == ("Coffee" not in str(more)), message
+        assert (await refused(life, "PATCH", "/api/notes/a.md", json={**body, "occurrence": 4}))[0] == 404
+        for wrong in ({"occurrence": 0}, {"occurrence": "1"}, {"occurrence": 1, "create": True}, {"section": []}, {"section": [1]}):
+            assert (await refused(life, "PATCH", "/api/notes/a.md", json={**body, **wrong}))[0] == 400
+        assert (vault / "a.md").read_text() == TWO
+        for named in ({"section": ["Tea", "Facts"]}, {"section": "Coffee > Facts", "occurrence": 2}, {"section": "Rare"}):
+            assert (await call(life, "PATCH", "/api/notes/a.md", json={**body, **named}))[0] == 200
+
+    wanted = TWO.replace("green", "x").replace("hot", "x") + "\n- x\n"
+    assert (vault / "a.md").read_text() == wanted
+
+
+async def test_what_a_field_takes_is_said_in_one_sentence(live: Live, vault):
+    save(vault / "a.md", TEXT)
+    async with live() as life:
+        bodies = {
+            "value: should be a text, a number, true or false, or a list of texts": {"key": "n", "value": {"a": 1}},
+            "section: should be a title, or a list of the titles on the way to it": {"section": 5, "content": "x"},
+        }
+        for sentence, body in bodies.items():
+            assert await refused(life, "PATCH", "/api/notes/a.md", json=body) == (400, sentence)
+        message = (await refused(life, "PUT", "/api/notes/a.txt", data=b"x"))[1]
+    assert message.endswith("other files are read and written with /api/files")
+
+
+async def test_a_deleted_note_can_be_had_back_as_the_answer_says(live: Live, vault):
+    save(vault / "a.md", TEXT)
+    async with live() as life:
+        assert (await changed(life, "DELETE", "/api/notes/a.md", match=digest("other")))[0] == 409
+        status, told = await changed(life, "DELETE", "/api/notes/a.md", match=digest(TEXT))
+        assert (status, told["hash"], (vault / "a.md").exists()) == (200, digest(TEXT), False)
+        assert (await refused(life, "DELETE", "/api/notes/a.md"))[0] == 404
+        async with aiohttp.ClientSession() as session, session.get(life.url + told["restore"].split()[1]) as answer:
+            text = await answer.read()
+        await changed(life, "PUT", "/api/notes/a.md", new=True, data=text)
+
+    assert (vault / "a.md").read_text() == TEXT
+
+
+async def test_a_change_over_the_api_is_a_persons_and_wakes_who_watches(live: Live, vault):
+    save(vault / "AGENTS.md", note("Everything", watch=["A/*.md"]))
+    save(vault / "A/a.md", TEXT)
+    async with live() as life:
+        await changed(life, "PATCH", "/api/notes/A/a.md", json={"section": "Facts", "content": "- peas"})
+        told = life.told("file.modified")
+        await life.until(lambda: life.told("run.finished"))
+
+    assert [(one["path"], one["by"]) for one in told] == [("A/a.md", "person")]  # told of before the answer went out
+
+
+async def test_who_may_not_read_is_not_told_what_others_wrote(live: Live, vault):
+    save(vault / "a.md", TEXT)
+    async with live() as life:
+        seen = (await get(life, "/api/notes/a.md"))["hash"]
+        save(vault / "a.md", TEXT.replace("beans", "leeks"))
+        headers = {"If-Match": seen, **key_of(life, "vault:write")}
+        status, message = await refused(life, "PATCH", "/api/notes/a.md", json={"section": "Facts", "content": "x"}, headers=headers)
+
+    assert (status, "leeks" in message) == (409, False)
+
+
+async def test_beyond_the_keys_paths_nothing_is_written_and_nothing_told(live: Live, vault):
+    save(vault / "Mine/a.md", TEXT)
+    save(vault / "Hers/b.md", TEXT)
+    (vault / "Mine/hers.md").symlink_to("../Hers/b.md")
+    async with live() as life:
+        key, reader = key_of(life, "vault:read,write", paths=["Mine/**"]), key_of(life, "vault:read")
+        body = {"section": "Facts", "content": "x"}
+        for path in ("Hers/b.md", "Hers/new.md", "Mine/hers.md", "Mine/.b.md", ".parachute/a.md"):
+            for method, options in (("PATCH", {"json": body}), ("PUT", {"data": b"x"}), ("DELETE", {})):
+                assert await refused(life, method, f"/api/notes/{path}", headers=key, **options) == (404, f"{path} is not in the vault")
+        assert (await refused(life, "PATCH", "/api/notes/Mine/a.md", json=body, headers=reader))[0] == 403
+        assert (await call(life, "PATCH", "/api/notes/Mine/a.md", json=body, headers=key))[0] == 200
+
+    assert (vault / "Hers/b.md").read_text() == TEXT
+
+
+async def test_a_module_is_not_written_as_a_note_is(live: Live, vault):
+    save(vault / "Modules/x/README.md", TEXT)
+    async with live() as life:
+        key = key_of(life, "vault:read,write")
+        assert (await refused(life, "PUT", "/api/notes/Modules/x/README.md", data=b"x", headers=key))[0] == 403
+        assert (await refused(life, "DELETE", "/api/notes/Modules/x/README.md", headers=key))[0] == 403
+
+    assert (vault / "Modules/x/README.md").read_text() == TEXT
+
+
+async def test_writers_to_one_note_and_to_many_lose_no_line(live: Live, vault):
+    names = [f"n{number}.md" for number in range(8)]
+    for name in names:
+        save(vault / name, "# N\n\n## Facts\n")
+    async with live() as life, aiohttp.ClientSession() as session:
+
+        async def write(writer: int) -> None:
+            for number in range(4):
+                for name in (names[0], names[writer]):
+                    body = {"section": "Facts", "content": f"- {writer} {number} {name}", "mode": "append"}
+                    async with session.patch(f"{life.url}/api/notes/{name}", json=body) as answer:
+                        assert answer.status == 200, await answer.text()
+
+        await asyncio.gather(*map(write, range(8)))
+
+    for writer in range(8):
+        for number in range(4):
+            for name in (names[0], names[writer]):
+                assert f"- {writer} {number} {name}\n" in (vault / name).read_text()

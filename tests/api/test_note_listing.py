@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.api.calls import call, get, key_of, refused
+from tests.stories.life import Life, Live, save
+
+
+@pytest.fixture
+def shelf(vault):
+    save(vault / "A/one.md", "---\nstatus: open\nn: 5\ntags: [x/y]\n---\n# One\n[[two]] [[nowhere]]\n")
+    save(vault / "A/two.md", "---\nstatus: done\nn: 10\na:eq: odd\n---\n# Two\n[[nothing]]\n")
+    save(vault / "B/three.md", "# Three\n[[two]]\n")
+    save(vault / ".hidden/four.md", "# Four\n[[two]]\n")
+    return vault
+
+
+async def indexed(life: Life) -> None:
+    await life.until(lambda: life.daemon.search.count() >= 3 and not life.daemon.search.is_behind)
+
+
+async def paths(life: Life, query: str) -> list[str]:
+    return [one["path"] for one in (await get(life, f"/api/notes?{query}"))["notes"]]
+
+
+async def test_notes_are_found_by_what_their_frontmatter_says(live: Live, shelf):
+    async with live() as life:
+        await indexed(life)
+        for query, expected in {
+            "": ["A/one.md", "A/two.md", "B/three.md"],
+            "where=status:eq:open": ["A/one.md"],
+            "where=status:ne:open": ["A/two.md", "B/three.md"],
+            "where=n:gt:5": ["A/two.md"],
+            "where=n:lt:10&where=status:eq:open": ["A/one.md"],
+            "where=status:in:open,done": ["A/one.md", "A/two.md"],
+            "where=status:exists:false": ["B/three.md"],
+            "where=n:exists:true&sort=-n": ["A/two.md", "A/one.md"],
+            "folder=A": ["A/one.md", "A/two.md"],
+            "folder=B/": ["B/three.md"],
+            "tag=x": ["A/one.md"],
+            "sort=-title": ["A/two.md", "B/three.md", "A/one.md"],
+        }.items():
+            assert await paths(life, query) == expected, query
+        told = (await get(life, "/api/notes?where=status:eq:open"))["notes"][0]
+
+    assert (told["title"], told["tags"], told["frontmatter"]["status"], told["size"]) == (
+        "One",
+        ["x/y"],
+        "open",
+        len((shelf / "A/one.md").read_text()),
+    )
+
+
+async def test_pages_follow_each_other_without_a_gap(live: Live, shelf):
+    async with live() as life:
+        await indexed(life)
+        found, cursor = [], ""
+        while cursor is not None:
+            page = await get(life, f"/api/notes?limit=1&sort=-title{cursor and f'&cursor={cursor}'}")
+            found += [one["path"] for one in page["notes"]]
+            cursor = page["next"]
+
+    assert found == ["A/two.md", "B/three.md", "A/one.md"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "where=status", "where=status:is:open", "where=:eq:open", "where=a:exists:maybe",
+        "limit=0", "limit=1001", "cursor=x", "folder=../x",
+        "no=1", "sort=path&sort=title", "&".join(["where=a:eq:b"] * 21),
+    ],
+)  # fmt: skip
+async def test_a_query_that_means_nothing_is_refused(live: Live, shelf, query: str):
+    async with live() as life:
+        assert (await refused(life, "GET", f"/api/notes?{query}"))[0] == 400
+
+
+async def test_a_key_lists_its_paths_alone(live: Live, shelf):
+    async with live() as life:
+        await indexed(life)
+        key = key_of(life, "vault:read", paths=["A/**"])
+        _, told = await call(life, "GET", "/api/notes", headers=key)
+        assert [one["path"] for one in told["notes"]] == ["A/one.md", "A/two.md"]
+        _, told = await call(life, "GET", "/api/notes/A/two.md/backlinks", headers=key)
+        assert ([one["source"] for one in told["backlinks"]], told["count"]) == (["A/one.md"], 1)
+        assert (await refused(life, "GET", "/api/notes/B/three.md/backlinks", headers=key))[0] == 404
+        _, told = await call(life, "GET", "/api/links/unresolved", headers=key_of(life, "vault:read", paths=["B/**"]))
+        assert [one["source"] for one in told["links"]] == ["B/three.md"]  # what it leads to does not exist for that key
+
+
+async def test_links_to_a_note_and_to_nothing_are_told(live: Live, shelf):
+    async with live() as life:
+        await indexed(life)
+        told = await get(life, "/api/notes/A/two.md/backlinks")
+        assert told["backlinks"] == [
+            {"source": "A/one.md", "text": "two", "kind": "wiki", "line": 7},
+            {"source": "B/three.md", "text": "two", "kind": "wiki", "line": 2},
+        ]
+        first = await get(life, "/api/links/unresolved?limit=1")
+        rest = await get(life, f"/api/links/unresolved?cursor={first['next']}")
+        assert [one["text"] for one in first["links"] + rest["links"]] == ["nowhere", "nothing"]
+        assert (await refused(life, "GET", "/api/links/unresolved?cursor=x"))[0] == 400
+        assert (await refused(life, "GET", "/api/notes/none.md/backlinks"))[0] == 404

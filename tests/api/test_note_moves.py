@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import hashlib
+
+from tests.api.calls import call, get, key_of, post, refused
+from tests.stories.life import Life, Live, save
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+async def indexed(life: Life, notes: int) -> None:
+    await life.until(lambda: life.daemon.search.count() == notes and not life.daemon.search.is_behind)
+
+
+async def test_a_note_moves_and_its_links_follow(live: Live, vault):
+    save(vault / "A/Old.md", "# Old\n[[other]] [o](other.md)\n")
+    save(vault / "A/other.md", "see [[Old|that]]\r\n[t](Old.md#x 'y')\r\n")
+    save(vault / "b.md", "none\n")
+    async with live() as life:
+        await indexed(life, 3)
+        told = await post(life, "/api/notes/A/Old.md/move", {"to": "B/New one.md"})
+        assert [one["path"] for one in told["rewritten"]] == ["A/other.md"]
+        assert (told["path"], told["source"], told["left"]) == ("B/New one.md", "A/Old.md", 0)
+        assert (await get(life, "/api/notes/B/New%20one.md"))["hash"] == told["hash"]
+        causes = [one["causes"] for kind in ("file.moved", "file.modified") for one in life.told(kind)]
+        assert {tuple(one) for one in causes} == {tuple(causes[0])}
+        await life.until(lambda: not life.daemon.search.is_behind)
+        links = await get(life, "/api/notes/B/New%20one.md/backlinks")
+        assert [(one["source"], one["line"]) for one in links["backlinks"]] == [("A/other.md", 1), ("A/other.md", 2)]
+
+    assert (vault / "A/other.md").read_bytes() == b"see [[New one|that]]\r\n[t](../B/New%20one.md#x 'y')\r\n"
+    assert (vault / "B/New one.md").read_text() == "# Old\n[[other]] [o](../A/other.md)\n"
+
+
+async def test_a_taken_name_or_another_text_is_a_conflict_and_nothing_moves(live: Live, vault):
+    save(vault / "a.md", "one")
+    save(vault / "b.md", "two")
+    async with live() as life:
+        status, told = await call(life, "POST", "/api/notes/a.md/move", json={"to": "b.md"})
+        assert (status, told["conflict"]["theirs"]) == (409, "two")
+        status, _ = await call(life, "POST", "/api/notes/a.md/move", json={"to": "c.md"}, headers={"If-Match": digest("two")})
+        assert status == 409
+        for body, expected in (
+            ({}, 400),
+            ({"to": "../c.md"}, 400),
+            ({"to": "c.txt"}, 404),
+            ({"to": ".c.md"}, 404),
+            ({"to": ".git/c.md"}, 404),
+        ):
+            assert (await refused(life, "POST", "/api/notes/a.md/move", json=body))[0] == expected, body
+        assert (await refused(life, "POST", "/api/notes/none.md/move", json={"to": "c.md"}))[0] == 404
+        assert (await call(life, "POST", "/api/notes/a.md/move", json={"to": "c.md"}, headers={"If-Match": digest("one")}))[0] == 200
+
+    assert sorted(path.name for path in vault.glob("*.md")) == ["b.md", "c.md"]
+
+
+async def test_a_key_moves_within_its_paths_and_learns_no_more_than_a_number(live: Live, vault):
+    save(vault / "Mine/a.md", "x")
+    save(vault / "Mine/b.md", "[[a]]")
+    save(vault / "Hers/c.md", "[[a]] [[Mine/a]]")
+    async with live() as life:
+        await indexed(life, 3)
+        key = key_of(life, "vault:read,write", paths=["Mine/**"])
+        for source, target in (("Mine/a.md", "Hers/a.md"), ("Hers/c.md", "Mine/c.md"), ("Mine/a.md", "Hers/c.md")):
+            path = target if source.startswith("Mine") else source
+            said = await refused(life, "POST", f"/api/notes/{source}/move", json={"to": target}, headers=key)
+            assert said == (404, f"{path} is not in the vault")
+        status, told = await call(life, "POST", "/api/notes/Mine/a.md/move", json={"to": "Mine/z.md"}, headers=key)
+        assert (status, [one["path"] for one in told["rewritten"]], told["left"]) == (200, ["Mine/b.md"], 2)
+        await life.until(lambda: not life.daemon.search.is_behind)
+        left = await get(life, "/api/links/unresolved")
+        assert [one["source"] for one in left["links"]] == ["Hers/c.md", "Hers/c.md"]
+
+    assert (vault / "Hers/c.md").read_text() == "[[a]] [[Mine/a]]"

@@ -1,0 +1,90 @@
+"""Polled: what apps ask for again and again is told as it is, also where there is nothing to tell."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from parachuted import __version__
+from parachuted.testing import ScriptedBackend, say
+from tests.api.calls import call, get, key_of, post, refused
+from tests.stories.life import Live, note, save
+
+ADMIN = ["GET /supervisor/status", "GET /api/migration/scan", "POST /api/migration/all", "POST /api/scheduler/reload"]
+
+
+async def test_there_are_no_hooks_yet_and_none_has_failed(live: Live):
+    async with live() as life:
+        assert await get(life, "/api/hooks") == {"hooks": [], "health": {"recent_errors_count": 0}}
+        assert await get(life, "/api/hooks/errors") == {"errors": []}
+
+
+async def test_the_schedule_is_that_of_the_settings(live: Live):
+    async with live(scan__full_every_s=300) as life:
+        schedule = await get(life, "/api/scheduler")
+        assert [(job["name"], job["every_s"]) for job in schedule["jobs"]] == [("full_scan", 300.0)]
+        assert await post(life, "/api/scheduler/reload") == {"status": "ok", "count": schedule["count"]}
+
+
+async def test_usage_counts_what_runs_took_since_midnight_and_knows_nothing_of_the_account(live: Live, vault: Path):
+    now = [datetime(2026, 11, 22, 23, 59, tzinfo=UTC)]
+    save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
+    save(vault / "Projects/garden/AGENTS.md", note("Garden"))
+    async with live(ScriptedBackend([say("hm")], cost_usd=0.125), clock=lambda: now[0]) as life:
+        assert (await get(life, "/api/usage"))["today"]["runs"] == 0
+        save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
+        await life.until(lambda: life.told("task.queued"))
+        now[0] += timedelta(seconds=30)
+        await life.until(lambda: life.told("run.finished"))
+        await life.until(lambda: life.daemon.history.spent(now[0] - timedelta(hours=1))["cost_usd"])
+        assert life.daemon.history.spent(now[0] + timedelta(minutes=1))["runs"] == 0
+    now[0] += timedelta(seconds=10)
+    async with live(clock=lambda: now[0]) as life:
+        usage = await get(life, "/api/usage")
+        assert usage["today"] == {"date": "2026-11-22", "runs": 1, "cost_usd": 0.125, "input_tokens": 0, "output_tokens": 0}
+        assert usage["budget"]["runs_last_day"] == 1
+        unknown = {"five_hour", "seven_day", "seven_day_sonnet", "seven_day_opus", "extra_usage", "subscription_type", "rate_limit_tier"}
+        assert {usage[name] for name in (*unknown, "error")} == {None}
+    now[0] += timedelta(minutes=2)
+    async with live(clock=lambda: now[0]) as life:
+        assert (await get(life, "/api/usage"))["today"]["runs"] == 0
+
+
+async def test_the_supervisor_s_page_tells_of_the_same_daemon(live: Live):
+    async with live() as life:
+        status = await get(life, "/supervisor/status")
+        life.daemon.problems.set("disk", "it is full")
+        ill = await get(life, "/supervisor/status")
+
+    assert status["main_server_port"] == life.daemon.port
+    assert (status["main_server_version"], status["main_server_status"], status["config_loaded"]) == (__version__, "running", True)
+    assert (status["main_server_healthy"], ill["main_server_healthy"]) == (True, False)
+    assert 0 <= status["supervisor_uptime_seconds"] < 60
+
+
+async def test_sessions_are_files_of_the_vault_so_none_has_to_be_moved(live: Live, vault: Path):
+    save(vault / "Chat/sessions/a.md", "# A\n")
+    save(vault / "Chat/sessions/old/b.md", "# B\n")
+    async with live() as life:
+        scan = await get(life, "/api/migration/scan")
+        moved = await post(life, "/api/migration/session/x", {"copyTranscript": True})
+
+    assert (scan["needsMigration"], scan["alreadyCurrent"], scan["total"]) == ([], 2, 2)
+    assert moved == {"migrated": 0, "failed": 0, "total": 0, "success": True, "error": None}
+
+
+@pytest.mark.parametrize("target", ADMIN)
+async def test_what_changes_or_tells_of_the_machine_takes_an_admin(live: Live, target: str):
+    method, path = target.split()
+    async with live() as life:
+        assert (await refused(life, method, path, headers=key_of(life, "*:read,write")))[0] == 403
+        assert (await call(life, method, path, headers=key_of(life, "system:admin")))[0] == 200
+
+
+async def test_a_key_without_the_system_s_scope_polls_nothing(live: Live):
+    async with live() as life:
+        headers = key_of(life, "vault:read,write,admin")
+        for path in ("/api/hooks", "/api/hooks/errors", "/api/scheduler", "/api/usage", "/api/models"):
+            assert (await refused(life, "GET", path, headers=headers))[0] == 403

@@ -1,0 +1,86 @@
+"""Prompt: the preview that the app shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.api.calls import call, get, key_of, refused
+from tests.stories.life import Live, note, save
+
+
+@pytest.fixture
+def tree(vault: Path) -> Path:
+    save(vault / "AGENTS.md", note("Everything"))
+    save(vault / "Projects/garden/AGENTS.md", note("Garden"))
+    save(vault / "Projects/garden/CLAUDE.md", "# Tools\n")
+    save(vault / "Chat/contexts/old.md", "# Old words\n")
+    save(vault / "Agents/helper.md", "---\nname: Helper\n---\nYou help.\n")
+    return vault
+
+
+async def test_the_preview_is_the_prompt_and_what_it_is_made_of(live: Live, tree: Path):
+    async with live() as life:
+        preview = await get(life, "/api/prompt/preview?contexts=.,Projects/garden,Chat/contexts/old.md&workingDirectory=Projects/garden")
+
+    assert preview["contextFiles"] == ["AGENTS.md", "Chat/contexts/old.md", "Projects/garden/AGENTS.md"]
+    assert preview["workingDirectoryClaudeMd"] == "Projects/garden/CLAUDE.md"
+    assert preview["contextTokens"] == sum(file["tokens"] for file in preview["files"] if file["included"])
+    assert preview["totalPromptTokens"] == -(-len(preview["prompt"].encode()) // 4)
+    assert (preview["promptSource"], preview["promptSourcePath"], preview["agentName"]) == ("default", None, None)
+    assert (preview["contextTruncated"], preview["trustMode"], preview["brain_context_loaded"]) == (False, False, False)
+
+
+async def test_an_agent_is_a_note_of_the_vault(live: Live, tree: Path):
+    async with live() as life:
+        preview = await get(life, "/api/prompt/preview?agentPath=Agents/helper.md")
+        assert (preview["prompt"], preview["agentName"]) == ("You help.\n", "Helper")
+        assert (preview["promptSource"], preview["promptSourcePath"]) == ("agent", "Agents/helper.md")
+        assert (await refused(life, "GET", "/api/prompt/preview?agentPath=Agents/none.md"))[0] == 404
+        assert (await refused(life, "GET", "/api/prompt/preview?agentPath=Agents"))[0] in {400, 404}
+
+
+async def test_the_working_folder_may_be_named_as_the_disk_has_it(live: Live, tree: Path):
+    async with live() as life:
+        for name in (f"{tree}/Projects/garden", f"{tree}/Projects/garden/", "Projects/garden/"):
+            preview = await get(life, f"/api/prompt/preview?workingDirectory={name}")
+            assert preview["workingDirectoryClaudeMd"] == "Projects/garden/CLAUDE.md"
+        for name in (str(tree), ".", "", "Nowhere"):
+            assert (await get(life, f"/api/prompt/preview?workingDirectory={name}"))["workingDirectoryClaudeMd"] is None
+
+
+async def test_outside_of_the_vault_there_is_no_working_folder(live: Live, tree: Path):
+    (tree.parent / "secret").mkdir()
+    (tree.parent / "secret/CLAUDE.md").write_text("secret")
+    (tree / "link").symlink_to(tree.parent / "secret")
+    async with live() as life:
+        for name in (f"{tree}/../secret", f"{tree.parent}/secret", f"{tree}2", "/etc", "../secret", "~"):
+            assert (await refused(life, "GET", f"/api/prompt/preview?workingDirectory={name}"))[0] == 400
+        preview = await get(life, "/api/prompt/preview?workingDirectory=link&contexts=link")
+        assert (preview["workingDirectoryClaudeMd"], preview["contextFiles"]) == (None, [])
+        assert (await refused(life, "GET", "/api/prompt/preview?agentPath=link/CLAUDE.md"))[0] == 404
+        assert (await refused(life, "GET", "/api/prompt/preview?agentPath=.parachute/x.md"))[0] == 404
+
+
+async def test_the_budget_is_fifty_thousand_tokens_unless_said_otherwise(live: Live, tree: Path):
+    for number in range(3):
+        save(tree / f"big/{number}/AGENTS.md", "x" * 100_000)
+    async with live() as life:
+        usual = await get(life, "/api/prompt/preview?contexts=big/0,big/1,big/2")
+        more = await get(life, "/api/prompt/preview?contexts=big/0,big/1,big/2&max_tokens=100000")
+
+    assert (usual["contextTokens"], usual["contextTruncated"]) == (50_000, True)
+    assert (more["contextTokens"], more["contextTruncated"]) == (75_000, False)
+
+
+async def test_a_key_for_some_paths_reads_no_other_note_through_it(live: Live, tree: Path):
+    (tree / "Projects/link.md").symlink_to(tree / "Agents/helper.md")
+    async with live() as life:
+        headers = key_of(life, "vault:read", paths=("Projects/**",))
+        status, preview = await call(life, "GET", "/api/prompt/preview?contexts=.,Projects/garden&workingDirectory=.", headers=headers)
+        assert (status, preview["contextFiles"]) == (200, ["Projects/garden/AGENTS.md"])
+        assert [file["path"] for file in preview["files"]] == ["Projects/garden/AGENTS.md"]
+        for agent in ("Agents/helper.md", "Agents/none.md", "Projects/link.md"):
+            status, message = await refused(life, "GET", f"/api/prompt/preview?agentPath={agent}", headers=headers)
+            assert (status, message) == (404, f"{agent} is not in the vault")

@@ -1,0 +1,85 @@
+"""What callers send, checked: through a running daemon, since it is aiohttp that reads it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from io import BytesIO
+
+import pytest
+
+from tests.api.calls import call, get, refused
+from tests.stories.life import Live
+
+NO_OBJECT = [
+    b"[]",
+    b'"x"',
+    b"1",
+    b"null",
+    b"{",
+    b"{}{}",
+    b"\xff\xfe",
+    b"\x00",
+    b"x",
+    b"[" * 100_000,
+    b'{"path":' * 20_000,
+    b"NaN",
+    b"1" * 5000,
+]
+NO_PATH = [{}, {"path": None}, {"path": 1}, {"path": ["a"]}, {"path": {"a": 1}}, {"Path": "a"}, {"path": True}]
+REFUSED_PATHS = ["", "/etc/passwd", "../x", "a/../../x", "a//b", "./a", "a\0b", "a\nb", "~/x", "\ud800", "x" * 256, "a/" * 3000 + "b"]
+NUMBERS = ["0", "-1", "1.5", "x", "", " 1", "1 ", "٣", "9" * 5000, "501", "1e2", "0x1", "null"]
+
+
+@pytest.mark.parametrize("body", NO_OBJECT, ids=lambda body: repr(body[:12]))
+async def test_a_body_that_is_no_json_object_is_refused(live: Live, body):
+    async with live() as life:
+        assert (await refused(life, "POST", "/api/bubble/plan", data=body))[0] == 400
+
+
+async def test_a_body_without_a_path_is_refused_and_so_is_what_is_no_path_in_the_vault(live: Live):
+    async with live() as life:
+        for body in [*NO_PATH, *({"path": path} for path in REFUSED_PATHS)]:
+            for call_path in ("/api/bubble/plan", "/api/bubble/run"):
+                assert (await refused(life, "POST", call_path, data=json.dumps(body)))[0] == 400, body
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=nonsense", "a/b; charset=utf-16"]
+)
+async def test_a_body_is_json_whatever_its_kind_is_said_to_be(live: Live, vault, kind):
+    (vault / "a.md").write_text("# A\n")
+    async with live() as life:
+        status, _ = await call(life, "POST", "/api/bubble/plan", data=b'{"path": "a.md"}', headers={"Content-Type": kind})
+        assert status == 200
+
+
+async def test_a_number_out_of_its_bounds_is_refused(live: Live):
+    async with live() as life:
+        for number in NUMBERS:
+            assert (await refused(life, "GET", "/api/runs", params={"limit": number}))[0] == 400, number
+            if number != "501":
+                assert (await refused(life, "GET", "/api/contexts/chain", params={"max_tokens": number}))[0] == 400, number
+        assert (await get(life, "/api/runs?limit=500"))["runs"] == []
+
+
+async def test_a_body_too_large_is_refused(live: Live):
+    async with live() as life:
+        assert (await refused(life, "POST", "/api/bubble/plan", data=BytesIO(b"x" * ((1 << 20) + 1))))[0] == 413
+        assert (await refused(life, "POST", "/api/bubble/plan", data=floods()))[0] == 413
+        await get(life, "/api/health")
+
+
+async def floods() -> AsyncIterator[bytes]:
+    for _ in range(40):
+        yield b"x" * (1 << 15)
+
+
+@pytest.mark.parametrize("target", ["POST /api/scan", "POST /api/bubble/plan", "POST /api/pause", "GET /api/health"])
+async def test_a_body_that_is_announced_too_large_is_not_waited_for(live: Live, target):
+    async with live() as life:
+        reader, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
+        writer.write(f"{target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n".encode())
+        assert b" 413 " in await asyncio.wait_for(reader.readline(), 5)
+        writer.close()

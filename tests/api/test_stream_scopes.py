@@ -1,0 +1,182 @@
+"""The event stream of a key: what it may see, while it may, and no longer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from datetime import UTC, datetime, timedelta
+
+import aiohttp
+import pytest
+
+from parachuted.keys import KeyFile
+from tests.api.calls import ELSEWHERE, call, key_of, messages
+from tests.stories.life import Life, Live, note, save
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SOON = 1.0  # the seconds within which a stream ends with its key
+
+
+@contextlib.asynccontextmanager
+async def reading(life: Life, headers: dict[str, str]):
+    async with aiohttp.ClientSession() as session, session.get(f"{life.url}/api/events", headers=headers) as answer:
+        assert answer.status == 200, await answer.text()
+        stream = messages(answer)
+        assert (await anext(stream)).comment == "parachuted"
+        yield stream
+
+
+async def told_until(stream, path: str) -> list:
+    """All messages up to the one about that file."""
+    found = []
+    async with asyncio.timeout(15):
+        async for message in stream:
+            found.append(message)
+            if message.data and message.data["data"].get("path") == path:
+                return found
+    raise AssertionError
+
+
+async def ended(stream) -> float:
+    """The seconds until the stream ends."""
+    began = time.monotonic()
+    async with asyncio.timeout(10):
+        with contextlib.suppress(aiohttp.ClientPayloadError):
+            async for _ in stream:
+                pass
+    return time.monotonic() - began
+
+
+async def test_a_key_is_told_of_its_paths_and_never_of_others(live: Live, vault):
+    async with live() as life, reading(life, key_of(life, "*:read", paths=["Projects/**"])) as stream:
+        save(vault / "Private/diary.md", note("Secret", watch=["Projects/*"]))
+        save(vault / "Projects/a/AGENTS.md", note("A", watch=["../../Private/*.md"]))
+        await life.settled()
+        (vault / "Private/diary.md").rename(vault / "Projects/moved.md")
+        await life.settled()
+        (vault / "Projects/moved.md").rename(vault / "Private/back.md")
+        await life.settled()
+        save(vault / "Projects/last.md", "last")
+        got = await told_until(stream, "Projects/last.md")
+        everything = [event.event for event in life.events]
+
+    assert "file.moved" in everything
+    kinds = [(message.event, message.data["data"].get("path")) for message in got if message.event.startswith("file.")]
+    assert ("file.created", "Projects/moved.md") in kinds
+    assert ("file.deleted", "Projects/moved.md") in kinds
+    assert not [message for message in got if "diary" in str(message.data) or "back.md" in str(message.data)]
+    assert len({message.id for message in got}) == len(got)
+
+
+async def test_what_a_key_missed_is_replayed_as_it_would_have_been_told(live: Live, vault):
+    async with live() as life:
+        key = key_of(life, "vault:read", paths=["Projects/**"])
+        async with reading(life, key) as stream:
+            save(vault / "Projects/first.md", "first")
+            last = (await told_until(stream, "Projects/first.md"))[-1].id
+        save(vault / "Private/x.md", "secret")
+        await life.settled()
+        save(vault / "Projects/second.md", "second")
+        await life.settled()
+        for given in (last, "nonsense"):
+            async with reading(life, {**key, "Last-Event-ID": given}) as stream:
+                got = await told_until(stream, "Projects/second.md")
+                assert "Private" not in str(got)
+                assert (got[0].event == "reset") is (given == "nonsense")
+
+
+@pytest.mark.parametrize("scope", ["curator:read", "vault:write", "vault:admin", "system:read"])
+async def test_who_may_not_read_the_vault_has_no_stream(live: Live, scope):
+    async with live() as life:
+        assert (await call(life, "GET", "/api/events", headers=key_of(life, scope)))[0] == 403
+        assert (await call(life, "GET", "/api/events", headers=ELSEWHERE))[0] == 401
+
+
+async def test_a_stream_has_no_head(live: Live):
+    async with live() as life, aiohttp.ClientSession() as session, session.head(f"{life.url}/api/events") as answer:
+        assert answer.status == 405
+
+
+async def test_a_stream_ends_with_its_key(live: Live):
+    async with live() as life:
+        file, gone, stays = KeyFile(life.daemon._home), key_of(life, "*:read"), key_of(life, "vault:read")
+        async with reading(life, gone) as stream, reading(life, stays) as other:
+            file.remove(file.load().keys[0].id)
+            assert await ended(stream) < SOON
+            save(life.vault / "a.md", "a")
+            assert await told_until(other, "a.md")
+        assert (await call(life, "GET", "/api/watches", headers=gone))[0] == 401
+
+
+async def test_a_stream_ends_at_once_when_its_key_is_revoked_over_http(live: Live):
+    async with live() as life:
+        key = key_of(life, "*:read")
+        async with reading(life, key) as stream:
+            (one,) = KeyFile(life.daemon._home).load().keys
+            assert (await call(life, "DELETE", f"/api/auth/keys/{one.id}"))[0] == 200
+            assert await ended(stream) < 0.2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace("    - read\n", "    - admin\n"),
+        lambda text: text.replace("    - read\n", "    - read\n    paths:\n    - Projects/**\n"),
+        lambda text: text.replace("scopes:", "expires: '2020-01-01T00:00:00Z'\n  scopes:"),
+        lambda text: text.replace("---", "--"),
+        lambda _text: "",
+    ],
+)
+async def test_a_stream_ends_when_its_key_says_otherwise(live: Live, change):
+    async with live() as life:
+        file = KeyFile(life.daemon._home).path
+        async with reading(life, key_of(life, "vault:read")) as stream:
+            text = change(file.read_text())
+            assert text != file.read_text()
+            file.write_text(text)
+            assert await ended(stream) < SOON
+
+
+async def test_a_stream_ends_when_others_may_read_the_keys(live: Live):
+    async with live() as life, reading(life, key_of(life, "vault:read")) as stream:
+        KeyFile(life.daemon._home).path.chmod(0o640)
+        assert await ended(stream) < SOON
+
+
+async def test_a_stream_ends_when_its_key_is_over(live: Live):
+    times = [NOW]
+    async with live(clock=lambda: times[0]) as life, reading(life, key_of(life, "vault:read", expires=NOW + timedelta(hours=1))) as stream:
+        times[0] = NOW + timedelta(hours=1)
+        assert await ended(stream) < SOON
+
+
+async def test_a_stream_without_a_key_ends_when_everyone_needs_one(live: Live):
+    async with live() as life:
+        key = key_of(life, "*:read,write,admin")
+        async with reading(life, {}) as stream, reading(life, key) as other:
+            assert (await call(life, "PUT", "/api/auth/settings", json={"auth_mode": "always"}, headers=key))[0] == 200
+            assert await ended(stream) < SOON
+            save(life.vault / "a.md", "a")
+            assert await told_until(other, "a.md")
+
+
+async def test_using_a_key_and_noting_it_ends_no_stream(live: Live):
+    async with live() as life:
+        key = key_of(life, "vault:read")
+        async with reading(life, key) as stream:
+            life.daemon._door.ring.flush()
+            life.daemon._door.look()
+            save(life.vault / "a.md", "a")
+            assert await told_until(stream, "a.md")
+
+
+async def test_listeners_with_keys_and_without_are_told_the_same_of_what_all_may_see(live: Live):
+    async with live() as life, contextlib.AsyncExitStack() as stack:
+        keys = [key_of(life, "vault:read", paths=["Projects/**"]) for _ in range(3)] + [key_of(life, "*:read,write,admin"), {}, {}]
+        streams = [await stack.enter_async_context(reading(life, key)) for key in keys]
+        save(life.vault / "Projects/a.md", "a")
+        told = [(await told_until(stream, "Projects/a.md"))[-1] for stream in streams]
+
+    assert len({message.id for message in told}) == 1
+    assert len({str(message.data) for message in told}) == 1

@@ -1,0 +1,81 @@
+"""What a limited key may have notes watch, over a running daemon and by every way in which a note can be written."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+from tests.api.calls import call, key_of
+from tests.stories.life import Live, note, save
+
+WIDE = ["Hidden", "Hidden/*.md", "**", "**/*.md", "*", "../Hidden", "../*", "Open*/x.md", "Ope?/**", "Hidden/x.md#Facts", "./../Hidden/"]
+NARROW = ["Open/a", "./*.md", "Open/**", "Open/x.md@status", "!Hidden", "./"]
+
+
+def text(*patterns: str) -> bytes:
+    return note("Spy", watch=list(patterns)).encode()
+
+
+async def ways(life, key, path, data):
+    """The status of each way to write that text; nothing of the vault is left but what was there before."""
+    told = {}
+    for name, method, where, options in (
+        ("put", "PUT", f"/api/notes/{path}", {"data": data, "headers": {**key, "Content-Type": "text/markdown"}}),
+        ("files", "PUT", f"/api/files/{path}", {"data": data, "headers": key}),
+        ("write", "PUT", "/api/write", {"json": {"path": path, "content": data.decode()}, "headers": key}),
+    ):
+        told[name], _ = await call(life, method, where, **options)
+    for binary in (False, True):
+        content = base64.b64encode(data).decode() if binary else data.decode()
+        file = {"path": path.removeprefix("Open/"), "content": content, "is_binary": binary}
+        _, answer = await call(life, "POST", "/api/sync/push", json={"root": "Open", "files": [file]}, headers=key)
+        told[f"push {binary}"] = 422 if answer["errors"] else 200
+    return told
+
+
+@pytest.mark.parametrize("pattern", WIDE)
+async def test_no_way_of_writing_lets_a_key_watch_what_it_may_not_read(live: Live, vault, pattern):
+    save(vault / "Hidden/x.md", note("Hidden"))
+    async with live() as life:
+        key = key_of(life, "vault:read,write", paths=["Open/**"])
+        statuses = await ways(life, key, "Open/spy.md", text(pattern))
+
+        assert set(statuses.values()) == {422}, statuses
+        assert not (vault / "Open/spy.md").exists()
+
+
+async def test_what_a_key_may_read_its_notes_may_watch(live: Live, vault):
+    async with live() as life:
+        key = key_of(life, "vault:read,write", paths=["Open/**"])
+        statuses = await ways(life, key, "Open/spy.md", text(*NARROW))
+
+        assert set(statuses.values()) == {200}, statuses
+
+
+async def test_one_key_of_the_frontmatter_is_no_way_round_it_and_neither_is_a_move(live: Live, vault):
+    save(vault / "Open/a/b/spy.md", note("Spy", watch=["../../*.md", "../x.md"]))
+    async with live() as life:
+        key = key_of(life, "vault:read,write", paths=["Open/**"])
+        set_key = await call(life, "PATCH", "/api/notes/Open/a/b/spy.md", json={"key": "watch", "value": ["Hidden"]}, headers=key)
+        moved = await call(life, "POST", "/api/notes/Open/a/b/spy.md/move", json={"to": "Open/spy.md"}, headers=key)
+        near = await call(life, "POST", "/api/notes/Open/a/b/spy.md/move", json={"to": "Open/a/c/spy.md"}, headers=key)
+
+        assert [set_key[0], moved[0], near[0]] == [422, 422, 200]
+
+
+async def test_a_list_that_its_owner_made_wide_may_be_carried_along_but_leaves_out_no_less(live: Live, vault):
+    save(vault / "Open/spy.md", note("Spy", watch=["**", "!Hidden"]))
+    async with live() as life:
+        key = key_of(life, "vault:read,write", paths=["Open/**"])
+        kept = await ways(life, key, "Open/spy.md", text("**", "!Hidden", "./x.md"))
+        widened = await ways(life, key, "Open/spy.md", text("**"))
+
+        assert (set(kept.values()), set(widened.values())) == ({200}, {422})
+
+
+async def test_who_reads_all_may_watch_all(live: Live, vault):
+    async with live() as life:
+        for key in ({}, key_of(life, "vault:read,write"), key_of(life, "*:read,write,admin")):
+            assert (await call(life, "PUT", "/api/notes/Open/spy.md", data=text("**"), headers=key))[0] == 200, json.dumps(key)

@@ -1,0 +1,50 @@
+"""Plan: what a change would set off, told beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from parachuted.bubbling import Watches, plan_for
+from parachuted.state import open_state
+from parachuted.vault import Index
+
+
+@pytest.fixture
+def watches(tmp_path: Path) -> Iterator[Watches]:
+    state = open_state(tmp_path / "state.journal")
+    yield Watches(state, Index(), lambda: datetime.now(UTC))
+    state.close()
+
+
+def test_a_note_that_nobody_watches_sets_nothing_off(watches: Watches):
+    plan = plan_for("a.md", watches, most_cost_usd=0.25)
+
+    assert (plan.path, plan.runs, plan.loops, plan.most_cost_usd) == ("a.md", (), (), 0)
+
+
+def test_each_watcher_is_named_once_with_its_distance_and_the_reason(watches: Watches):
+    watches.declare("b/AGENTS.md", ("a.md", "a.md#Facts", "x.md"))
+    watches.declare("c/AGENTS.md", ("a.md",))
+    watches.declare("d/AGENTS.md", ("b", "c"))
+    plan = plan_for("a.md", watches, most_cost_usd=0.25)
+
+    assert [(run.watcher, run.depth, run.because, run.patterns) for run in plan.runs] == [
+        ("b/AGENTS.md", 1, "a.md", ("a.md", "a.md#Facts")),
+        ("c/AGENTS.md", 1, "a.md", ("a.md",)),
+        ("d/AGENTS.md", 2, "b/AGENTS.md", ("b",)),
+    ]
+    assert plan.most_cost_usd == 0.75
+
+
+def test_rings_are_told_and_the_note_itself_only_counts_where_one_leads_back_to_it(watches: Watches):
+    watches.declare("a/AGENTS.md", ("b",))
+    watches.declare("b/AGENTS.md", ("a",))
+
+    assert [run.watcher for run in plan_for("a/AGENTS.md", watches, most_cost_usd=1).runs] == ["b/AGENTS.md", "a/AGENTS.md"]
+    assert [set(ring) for ring in plan_for("a/AGENTS.md", watches, most_cost_usd=1).loops] == [{"a/AGENTS.md", "b/AGENTS.md"}]
+    watches.declare("a/AGENTS.md", ("a",))
+    assert [run.watcher for run in plan_for("a/AGENTS.md", watches, most_cost_usd=1).runs] == ["b/AGENTS.md"]

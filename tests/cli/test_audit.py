@@ -1,0 +1,87 @@
+"""`parachute audit`, typed: with a daemon and without one."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+from tests.cli.typed import Typed
+
+
+def test_what_was_done_is_listed_drawn_and_held_while_the_daemon_runs(running: Typed):
+    running.json("watches")
+    running.until(lambda: "GET /api/watches" in running.does("audit"))
+
+    listed = running.does("audit")
+    assert "a person" in listed
+    assert "curator.update_context AGENTS.md" in listed
+    assert "vault.modified Projects/garden/AGENTS.md" in listed
+    assert "│ agent curator │" in running.does("audit", "graph")
+    assert running.json("audit", "verify")["holds"]
+
+
+def test_it_can_be_narrowed(running: Typed):
+    writes = running.json("audit", "--type", "write", "--source", "agent", "-n", "2")["events"]
+    assert [event["target_module"] for event in writes] == ["vault", "vault"]
+    assert writes[0]["seq"] < writes[1]["seq"]
+    assert running.json("audit", "--path", "Projects/garden", "--type", "write", "--since", "1d")["count"] == 1
+    assert running.does("audit", "--module", "nothing") == "Nothing was done.\n"
+    assert "is no moment" in running.fails(1, "audit", "--since", "yesterday")
+
+
+def test_what_comes_is_shown_as_it_comes(running: Typed):
+    following = running.begin("audit", "--follow", "--json", "-n", "1")
+    assert json.loads(following.stdout.readline())["seq"]
+    running.json("tasks")
+
+    seen = json.loads(following.stdout.readline())
+
+    assert (seen["target_endpoint"], seen["source_id"]) == ("GET /api/tasks", "cli")
+    following.send_signal(signal.SIGINT)
+    assert following.wait(10) == 130
+    following.stdout.close()
+
+
+def test_a_kill_is_no_harm_and_without_a_daemon_what_was_done_to_the_files_is_found(typed: Typed):
+    typed.does("start", "--vault", str(typed.vault), "--port", "0")
+    for _ in range(3):
+        typed.json("tasks")
+    day = next((typed.vault / ".parachute/audit").glob("*.jsonl"))
+    typed.until(lambda: day.read_bytes().count(b"GET /api/tasks") == 3)
+    (pid,) = typed.started()
+    os.kill(pid, signal.SIGKILL)
+    typed.until(lambda: not typed.started())
+    typed.does("vault", "set", str(typed.vault))
+
+    assert typed.does("audit", "verify").splitlines()[-1].startswith("The audit holds: ")
+    lines = day.read_bytes().splitlines(keepends=True)
+    day.write_bytes(b"".join([*lines[:1], *lines[2:-1]]))
+    done = typed("audit", "verify")
+
+    assert done.returncode == 1
+    assert "seq 2 is missing before it" in done.stdout
+    assert f"WRONG    the end: seq {len(lines)} is missing" in done.stdout
+
+
+def test_what_stands_in_the_files_moves_no_cursor(typed: Typed):
+    folder = typed.vault / ".parachute/audit"
+    folder.mkdir(parents=True)
+    typed.does("vault", "set", str(typed.vault))
+    event = {
+        "seq": 1, "timestamp": "2026-11-22T12:00:00.000000Z", "event_type": "api_call", "source_type": "\x1b[2J", "source_id": "\u202e",
+        "target_module": "\x07", "target_endpoint": "\r\x9b", "success": True, "prev": "0" * 64, "hash": "0" * 64,
+    }  # fmt: skip
+    (folder / "2026-11-22.jsonl").write_text(json.dumps(event, separators=(",", ":")) + "\n")
+
+    for words in (["audit"], ["audit", "graph", "--since", "2026-01-01"]):
+        printed = typed.does(*words)
+        assert all(one == "\n" or one.isprintable() for one in printed), printed
+        assert "\\x1b" in printed
+
+
+def test_where_there_is_no_vault_it_says_so(typed: Typed):
+    typed.does("vault", "set", str(typed.vault))
+    typed.vault.rmdir()
+
+    assert "there is no vault at" in typed.fails(1, "audit")

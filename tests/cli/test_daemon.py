@@ -1,0 +1,132 @@
+"""start, stop, restart, logs: a daemon in the background."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import stat
+import time
+
+import pytest
+
+from tests.cli.typed import Typed
+
+
+@pytest.fixture
+def busy():
+    """A port that somebody else listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def start(typed: Typed) -> int:
+    typed.does("start", "--vault", str(typed.vault), "--port", "0")
+    return typed.started()[0]
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_a_daemon_is_started_told_of_restarted_and_stopped(typed: Typed):
+    new = typed.vault / "new"
+    said = typed.does("start", "--vault", str(new), "--port", "0")
+    (first,) = typed.started()
+
+    assert said.startswith(f"Made {new}")
+    assert f"Started: pid {first}, http://127.0.0.1:" in said
+    assert "Agent: offline" in said
+    assert typed.json("status")["pid"] == first
+    assert [file.stat().st_mode & 0o077 for file in (typed.home, typed.home / "logs", typed.home / "run")] == [0, 0, 0]
+
+    assert f"The daemon that is running was started on {new}." in typed.does("vault")
+    assert f"watching {new}." in typed.does("restart")
+    (second,) = typed.started()
+    typed.until(lambda: is_gone(first))
+    assert second != first
+
+    began = time.monotonic()
+    assert typed.does("stop") == "Stopped.\n"
+    typed.until(lambda: is_gone(second), 5)
+    assert time.monotonic() - began < 5
+    assert not (typed.home / "run/daemon.json").exists()
+    assert "nothing to stop" in typed.fails(3, "stop")
+
+
+def test_a_second_daemon_is_refused_and_the_first_goes_on(typed: Typed, tmp_path):
+    pid = start(typed)
+    other = {"PARACHUTE_HOME": str(tmp_path / "other home")}
+    refusals = [
+        typed.fails(1, "start", "--vault", str(tmp_path / "another"), "--port", "0"),
+        typed.fails(1, "start", "--foreground", "--vault", str(typed.vault), "--port", "0"),
+        typed.fails(1, "start", "--vault", str(typed.vault), "--port", "0", **other),
+        typed.fails(1, "start", "--foreground", "--vault", str(typed.vault), "--port", "0", **other),
+    ]
+
+    assert ["already running" in refusals[0], "already running" in refusals[1]] == [True, True]
+    assert ["one writer" in refusals[2], "one writer" in refusals[3]] == [True, True]
+    assert not (tmp_path / "another").exists()
+    assert typed.json("status")["pid"] == pid
+
+
+def test_a_port_in_use_is_said_and_leaves_nothing_running(typed: Typed, busy):
+    said = typed.fails(1, "start", "--vault", str(typed.vault), "--port", str(busy))
+
+    assert said.startswith(f"parachute: the daemon did not start: port {busy} cannot be used (")
+    assert said.endswith("choose another with --port\n")
+    assert typed.started() == []
+    start(typed)
+
+
+def test_wrong_settings_are_told_all_at_once(typed: Typed):
+    (typed.home / "config.yaml").write_text("port: many\nvaults: x\nbudget:\n  runs_per_hour: -1\n")
+    said = typed.fails(2, "start", "--port", "99999", PARACHUTE_AGENT_TIMEOUT_S="soon")
+
+    for mistake in ("line 1: port", "line 2: ", "line 4: budget.runs_per_hour", "99999", "PARACHUTE_AGENT_TIMEOUT_S"):
+        assert mistake in said
+    assert typed.started() == []
+
+
+def test_a_vault_that_is_no_folder_is_refused(typed: Typed, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "there is no vault at" in typed.fails(1, "start", "--vault", str(tmp_path / "file"), "--port", "0")
+
+
+def test_a_killed_daemon_leaves_no_lock_and_no_record_that_counts(typed: Typed):
+    pid = start(typed)
+    os.kill(pid, signal.SIGKILL)
+    typed.until(lambda: typed("status").returncode == 3)
+
+    assert start(typed) != pid
+    assert typed.json("status")["status"] == "ok"
+
+
+def test_the_log_has_a_json_object_a_line_and_what_happens_is_not_kept_twice(typed: Typed):
+    assert "no log yet" in typed.fails(1, "logs")
+    start(typed)
+    for number in range(20):
+        (typed.vault / f"{number}.md").write_text("# N\n")
+    typed.until(lambda: typed.json("status")["vault"]["files"] == 20)
+
+    assert all(isinstance(json.loads(line), dict) for line in typed.does("logs", "-n", "5").splitlines())
+    assert (typed.home / "logs/start.log").read_bytes() == b""
+    assert stat.S_IMODE((typed.home / "logs").stat().st_mode) == 0o700
+
+
+def test_the_log_is_followed_until_interrupted(typed: Typed):
+    start(typed)
+    with (typed.home / "logs/daemon.log").open("a") as log:
+        log.write('{"message": "first"}\n')
+    following = typed.begin("logs", "-f", "-n", "1")
+    assert following.stdout.readline() == '{"message": "first"}\n'
+    with (typed.home / "logs/daemon.log").open("a") as log:
+        log.write('{"message": "second"}\n')
+    assert following.stdout.readline() == '{"message": "second"}\n'
+    following.send_signal(signal.SIGTERM)
+    following.communicate(timeout=10)

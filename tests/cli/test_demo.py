@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tests.cli.typed import Typed
+
+
+def ours(typed: Typed) -> list[str]:
+    """The processes that have this test's folder in their environment."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.fsencode(typed.folder) in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_text())
+        except OSError:
+            continue
+    return found
+
+
+def test_the_demo_shows_the_whole_loop_and_leaves_nothing_behind(typed: Typed):
+    temporary = typed.folder / "temporary"
+    temporary.mkdir()
+    said = typed.does("demo", TMPDIR=str(temporary))
+
+    steps = ["A vault in ", "$ parachute bubble plan ", "\n1. You edit ", "\n2. noticed ", "\n3. queued ", "\n4. run "]
+    steps += ["  + ", "\n5. why ", "by curator (offline)", "\n6. undo ", "That is the whole loop."]
+    places = [said.find(step) for step in steps]
+    assert -1 not in places
+    assert places == sorted(places)
+    assert list(temporary.iterdir()) == []
+    assert ours(typed) == []
+
+
+def test_it_keeps_its_vault_when_asked_and_minds_no_setting_of_the_person(typed: Typed):
+    temporary = typed.folder / "temporary"
+    temporary.mkdir()
+    said = typed.does("demo", "--keep", TMPDIR=str(temporary), PARACHUTE_PORT="1", PARACHUTE_VAULT="/nowhere")
+
+    (kept,) = temporary.iterdir()
+    assert f"kept in {kept / 'Parachute'}" in said
+    assert "frost" in (kept / "Parachute/Projects/garden/AGENTS.md").read_text("utf-8")
+    assert list(typed.home.iterdir()) == []

@@ -1,0 +1,62 @@
+"""A daemon in the foreground: what it says, and how it ends."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+from tests.cli.typed import Typed
+
+
+def begin(typed: Typed, *more: str):
+    process = typed.begin("start", "--foreground", "--vault", str(typed.vault / "new"), "--port", "0", *more)
+    typed.until(typed.started)
+    return process
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_it_tells_what_it_watches_which_agent_and_what_to_do_next_and_ends_when_asked(typed: Typed, ending):
+    process = begin(typed)
+    typed.save("new/Projects/garden/AGENTS.md", "Start the tomatoes indoors", "Plant the tomatoes out")
+    typed.until(lambda: any(run["outcome"] == "changed" for run in typed.json("runs")["runs"]))
+    typed.until(lambda: not typed.json("tasks")["tasks"])
+    process.send_signal(signal.SIGHUP)
+    began = time.monotonic()
+    process.send_signal(ending)
+    said, _ = process.communicate(timeout=10)
+
+    assert time.monotonic() - began < 5
+    assert process.returncode == 0
+    for line in (
+        *("parachuted watches ", "  AGENTS.md watches Projects/*, Areas/*", "Agent: offline", "API: http://127.0.0.1:", "Next: edit "),
+        *("person changed Projects/garden/AGENTS.md", "  AGENTS.md will look at Projects/garden/AGENTS.md"),
+        *("  AGENTS.md: changed, ", "Stopped."),
+    ):
+        assert line in said
+    assert typed.fails(3, "status")
+
+
+def test_quiet_it_says_nothing(typed: Typed):
+    process = begin(typed, "--quiet")
+    process.send_signal(signal.SIGTERM)
+
+    assert process.communicate(timeout=10)[0].replace(f"Made {typed.vault / 'new'}, with a few notes to begin with.\n", "") == ""
+    assert process.returncode == 0
+
+
+def test_control_characters_in_names_and_notes_do_not_reach_the_terminal(typed: Typed):
+    process = begin(typed)
+    (typed.vault / "new/a\u202eb.md").write_text('---\nwatch: ["\\e[31mx"]\n---\n# T\n', "utf-8")
+    typed.until(lambda: typed.json("status")["vault"]["watchers"] == 2)
+    process.send_signal(signal.SIGTERM)
+    said, _ = process.communicate(timeout=10)
+
+    assert "a\\u202eb.md" in said
+    assert not {"\x1b", "\u202e"} & set(said)
+
+
+def test_it_ends_by_itself_when_it_cannot_begin(typed: Typed):
+    (typed.home / "run").write_text("no folder")
+    assert "cannot be locked" in typed.fails(1, "start", "--foreground", "--vault", str(typed.vault), "--port", "0")

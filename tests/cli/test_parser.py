@@ -1,0 +1,106 @@
+"""The words of the command, and what it says of them."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from parachuted.cli import main
+from parachuted.cli.parser import AUDIT_TYPES, make_parser, parse
+from parachuted.events.audit import EVENT_TYPES
+from tests.cli.typed import PARACHUTE, Typed
+
+
+def parsers(parser: argparse.ArgumentParser, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], argparse.ArgumentParser]]:
+    yield words, parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, below in action.choices.items():
+                yield from parsers(below, (*words, name))
+
+
+ALL = dict(parsers(make_parser()))
+LISTINGS = [
+    "status",
+    "vault",
+    "config",
+    "watches",
+    "tasks",
+    "runs",
+    "bubble plan",
+    "bubble run",
+    "why",
+    "undo",
+    "doctor",
+    "auth status",
+    "contexts migrate",
+    "keys list",
+    "keys create",
+]
+
+
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_the_help_of_every_command_reads_as_documentation(words):
+    parser = ALL[words]
+    text = parser.format_help()
+
+    assert len(parser.description or "") > 10
+    assert (parser.description or "").rstrip().endswith(".")
+    assert all(line == line.rstrip() for line in text.splitlines())
+    for action in parser._actions:
+        assert action.help or isinstance(action, argparse._SubParsersAction), action
+
+
+def test_an_audit_of_a_type_that_there_is_not_is_wrong_use_and_lists_the_types(capsys):
+    for words in (["audit", "--type", "zzz"], ["audit", "graph", "--type", "zzz"]):
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 2
+        complained = capsys.readouterr().err
+        assert all(one in complained for one in EVENT_TYPES)
+    assert AUDIT_TYPES == EVENT_TYPES
+
+
+def test_help_succeeds_and_nothing_at_all_is_wrong_use(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    assert "Exit codes" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 2
+    assert "commands:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", ["nonsense", "why", "undo", "bubble", "bubble plan", "service", "auth", "start --port x", "status x", "config set port", "--x"]
+)
+def test_what_makes_no_sense_is_wrong_use(words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(words.split())
+    assert ended.value.code == 2
+    assert "usage: parachute" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", LISTINGS)
+def test_every_listing_takes_json(command):
+    assert "--json" in ALL[tuple(command.split())].format_help()
+
+
+def test_every_command_is_found():
+    rest = {"set": ["x", "y"], "why": ["f"], "undo": ["r"], "plan": ["f"], "run": ["f"], "create": ["n"], "revoke": ["k"]}
+    for words, parser in ALL.items():
+        if parser.get_default("run") is not None:
+            more = ["x"] if words == ("vault", "set") else rest.get(words[-1], [])
+            command, _ = parse([*words, *more])
+            assert f"`parachute {' '.join(words)}" in (command.__doc__ or ""), words
+
+
+def test_a_reader_that_stops_reading_is_no_failure_to_complain_of(typed: Typed):
+    done = subprocess.run(
+        ["sh", "-c", f"{' '.join(PARACHUTE)} config | true"], env=typed.env(), capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""

@@ -1,0 +1,122 @@
+"""The commands that need no daemon."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from parachuted.bundled import bundled_folder
+from parachuted.cli import main
+from parachuted.config import describe_settings
+
+
+@pytest.fixture
+def run(home, tmp_path, monkeypatch, capsys):
+    """Run a command here; its code and what it printed and complained of."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def run(*words: str) -> tuple[int, str, str]:
+        code = main(list(words))
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_init_makes_a_vault_from_the_template_and_remembers_it(run, tmp_path):
+    code, said, _ = run("init", str(tmp_path / "Notes"))
+
+    assert code == 0
+    assert said.startswith(f"Made {tmp_path / 'Notes'}")
+    made = {file.relative_to(tmp_path / "Notes") for file in (tmp_path / "Notes").rglob("*")}
+    assert made == {file.relative_to(bundled_folder("vault-template")) for file in bundled_folder("vault-template").rglob("*")}
+    assert run("vault") == (0, f"{tmp_path / 'Notes'}\n", "")
+
+
+def test_init_without_a_path_makes_the_vault_of_the_settings(run, tmp_path):
+    assert run("init")[1].startswith(f"Made {tmp_path / 'Parachute'}")
+    assert run("vault", "--json")[1] == json.dumps({"vault": str(tmp_path / "Parachute"), "exists": True}, indent=2) + "\n"
+
+
+def test_init_leaves_what_is_there(run, vault):
+    (vault / "mine.md").write_text("mine")
+    code, said, _ = run("init", str(vault))
+
+    assert (code, "left as it is" in said) == (0, True)
+    assert [file.name for file in vault.iterdir()] == ["mine.md"]
+
+
+def test_init_says_when_it_cannot(run, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, said, complaint = run("init", str(tmp_path / "file"))
+    assert (code, said) == (1, "")
+    assert "cannot be made" in complaint
+    assert "Traceback" not in complaint
+
+
+def test_vault_set_takes_a_folder_that_is_there(run, vault, home, monkeypatch):
+    monkeypatch.chdir(vault.parent)
+    assert run("vault", "set", "vault") == (0, f"The vault is {vault} from the next start on.\n", "")
+    assert run("vault")[1] == f"{vault}\n"
+    code, _, complaint = run("vault", "set", "nowhere")
+    assert (code, "there is no folder" in complaint) == (1, True)
+    code, _, complaint = run("vault", "set", str(home.parent))
+    assert (code, "may not hold the folder of settings" in complaint) == (2, True)
+    assert run("vault")[1] == f"{vault}\n"
+
+
+def test_config_shows_every_setting_and_sets_one(run):
+    keys = [described.key for described in describe_settings()]
+    assert run("config", "set", "budget.runs_per_day", "7")[1].startswith("budget.runs_per_day is 7 from")
+    code, said, _ = run("config")
+    listed = json.loads(run("config", "--json")[1])
+
+    assert code == 0
+    assert [line.split()[0] for line in said.splitlines()[1:]] == keys
+    assert [setting["key"] for setting in listed] == keys
+    assert {setting["key"]: setting["value"] for setting in listed}["budget.runs_per_day"] == "7"
+    assert all(setting["means"] for setting in listed)
+
+
+@pytest.mark.parametrize("wrong", [("port", "many"), ("ports", "1"), ("budget", "1"), ("agent.backend", "magic"), ("host", "my computer")])
+def test_config_set_refuses_what_is_no_setting_and_writes_nothing(run, home, wrong):
+    code, _, complaint = run("config", "set", *wrong)
+
+    assert code == 2
+    assert complaint.startswith("parachute: the settings are wrong:\n  ")
+    assert not (home / "config.yaml").exists()
+
+
+@pytest.mark.parametrize("place", ["variable", "file"])
+def test_auth_status_tells_what_was_found_and_never_the_secret(run, tmp_path, monkeypatch, place):
+    if place == "variable":
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-SECRET")
+    else:
+        (tmp_path / ".claude").mkdir()
+        login = {"claudeAiOauth": {"accessToken": "sk-ant-SECRET", "refreshToken": "SECRET", "expiresAt": 99999999999999}}
+        (tmp_path / ".claude/.credentials.json").write_text(json.dumps(login))
+        (tmp_path / ".claude/.credentials.json").chmod(0o600)
+    code, said, _ = run("auth", "status")
+    document = run("auth", "status", "--json")[1]
+
+    assert code == 0
+    assert "found  " in said
+    assert "Agent: claude" in said
+    assert [one["found"] for one in json.loads(document)["looked"]].count(True) >= 1
+    assert "SECRET" not in said + document
+
+
+def test_auth_status_without_a_login_says_where_it_looked(run):
+    code, said, _ = run("auth", "status")
+
+    assert code == 0
+    assert said.count("nothing  ") >= 3
+    assert "Agent: offline" in said
+
+
+def test_service_status_is_told_as_text_and_as_a_document(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    code, said, _ = run("service", "status")
+    assert (code, "installed: no" in said) == (3, True)
+    assert json.loads(run("service", "status", "--json")[1])["installed"] is False
+    assert run("service", "uninstall")[0] == 0

@@ -1,0 +1,81 @@
+"""Typed: commands as a person types them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+PARACHUTE = (sys.executable, "-m", "parachuted")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Typed:
+    """Types commands for one home. `started` finds the daemon by the record that it leaves."""
+
+    home: Path
+    vault: Path
+    folder: Path
+    environ: dict[str, str] = field(default_factory=dict)
+
+    def env(self, **more: str) -> dict[str, str]:
+        """What the command has in its environment: nobody's login, this home."""
+        return {**os.environ, "PARACHUTE_HOME": str(self.home), "HOME": str(self.folder), **self.environ, **more}
+
+    def __call__(self, *words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+        """Run it to its end."""
+        return subprocess.run(
+            [*PARACHUTE, *words], env=self.env(**env), cwd=cwd or self.folder, capture_output=True, text=True, timeout=50, check=False
+        )
+
+    def does(self, *words: str, cwd: Path | None = None, **env: str) -> str:
+        """What it prints; it must succeed and complain of nothing."""
+        done = self(*words, cwd=cwd, **env)
+        assert (done.returncode, done.stderr) == (0, ""), done
+        return done.stdout
+
+    def fails(self, code: int, *words: str, cwd: Path | None = None, **env: str) -> str:
+        """What it complains of; it must end with this code, in sentences."""
+        done = self(*words, cwd=cwd, **env)
+        assert done.returncode == code, done
+        assert "Traceback" not in done.stderr
+        return done.stderr
+
+    def json(self, *words: str) -> Any:
+        """What it prints with --json."""
+        return json.loads(self.does(*words, "--json"))
+
+    def begin(self, *words: str) -> subprocess.Popen[str]:
+        """Begin it, and do not wait."""
+        return subprocess.Popen(
+            [*PARACHUTE, *words], env=self.env(), cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def save(self, path: str, old: str, new: str) -> None:
+        """Save a note as most editors do."""
+        file = self.vault / path
+        temporary = file.with_name(f".{file.name}.save")
+        temporary.write_text(file.read_text("utf-8").replace(old, new), "utf-8")
+        temporary.replace(file)
+
+    def until(self, condition: Callable[[], object], seconds: float = 20) -> None:
+        """Wait for a condition, at most so long."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    def started(self) -> list[int]:
+        """The daemon that lives, if one does."""
+        try:
+            pid = int(json.loads((self.home / "run" / "daemon.json").read_bytes())["pid"])
+            named = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (OSError, ValueError, KeyError):
+            return []
+        return [pid] if b"parachuted" in named else []

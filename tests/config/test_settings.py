@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from operator import attrgetter
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from parachuted.config import Settings, describe_settings, listed
+from parachuted.config.settings import is_loopback
+
+TYPES = {"path", "text", "number", "whole number"}
+
+
+def test_every_setting_is_described_in_one_sentence():
+    for described in describe_settings():
+        assert described.means.endswith(".")
+        assert described.means.count(". ") == 0
+        assert described.kind in TYPES or " | " in described.kind
+
+
+def test_a_description_names_what_is_really_there_and_its_default():
+    for key, _, default, _ in describe_settings():
+        value = attrgetter(key)(Settings())
+
+        assert default == ("" if value is None else f"{value:g}" if isinstance(value, float) else str(value))
+
+
+def test_the_keys_are_those_that_were_agreed():
+    assert [described.key for described in describe_settings()] == [
+        "vault",
+        "host",
+        "port",
+        "auth_mode",
+        "log_level",
+        "api.hosts",
+        "api.cors_origins",
+        "agent.backend",
+        "agent.model",
+        "agent.base_url",
+        "agent.timeout_s",
+        "agent.max_turns",
+        "agent.max_cost_usd",
+        "agent.concurrency",
+        "budget.runs_per_hour",
+        "budget.runs_per_cause",
+        "budget.runs_per_day",
+        "bubble.quiet_s",
+        "bubble.max_wait_s",
+        "scan.full_every_s",
+        "audit.keep_days",
+    ]
+
+
+HERE, BEYOND = ["127.0.0.1", "127.9.9.9", "::1", "localhost"], ["0.0.0.0", "::", "192.168.1.2", "::ffff:10.0.0.1"]  # noqa: S104
+
+
+@pytest.mark.parametrize("host", [*HERE, *BEYOND])
+def test_the_api_may_listen_on_an_address(host):
+    assert TypeAdapter(Settings).validate_strings({"host": host}).host == host
+    assert is_loopback(host) is (host in HERE)
+
+
+@pytest.mark.parametrize("host", ["example.com", "", "localhost.example.com", "127.0.0.1:80"])
+def test_the_api_may_listen_on_nothing_that_a_name_server_chooses(host):
+    with pytest.raises(ValidationError, match="the address of this machine"):
+        TypeAdapter(Settings).validate_strings({"host": host})
+
+
+def test_a_number_out_of_bounds_is_refused_for_every_number():
+    for described in describe_settings():
+        section, _, name = described.key.rpartition(".")
+        for number in ("-1", "nan", "inf", "1" + "0" * 12) if "number" in described.kind else ():
+            with pytest.raises(ValidationError):
+                TypeAdapter(Settings).validate_strings({section: {name: number}} if section else {name: number})
+
+
+def test_settings_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        Settings().port = 1
+
+
+@pytest.mark.parametrize(
+    ("hosts", "origins"),
+    [("", ""), ("notes.example", "https://notes.example"), ("a.b, ::1,10.0.0.1", "http://[::1]:8080 , http://a-b.c:1")],
+)
+def test_names_and_pages_are_listed_with_commas(hosts, origins):
+    api = TypeAdapter(Settings).validate_strings({"api": {"hosts": hosts, "cors_origins": origins}}).api
+
+    assert listed(api.hosts) == [part.strip() for part in hosts.split(",") if part]
+    assert listed(api.cors_origins) == [part.strip() for part in origins.split(",") if part]
+
+
+@pytest.mark.parametrize("host", ["http://notes.example", "notes.example:3333", "*", "*.example", "notes.example/x", "a b", "-a", "a@b"])
+def test_what_is_no_name_cannot_be_listed(host):
+    with pytest.raises(ValidationError, match="should be names"):
+        TypeAdapter(Settings).validate_strings({"api": {"hosts": host}})
+
+
+@pytest.mark.parametrize(
+    "origin", ["*", "null", "notes.example", "https://notes.example/", "ftp://a", "https://a@b", "https://*.example", "https://"]
+)
+def test_what_is_no_origin_cannot_be_listed(origin):
+    with pytest.raises(ValidationError, match="should be origins"):
+        TypeAdapter(Settings).validate_strings({"api": {"cors_origins": origin}})

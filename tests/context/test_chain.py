@@ -1,0 +1,151 @@
+"""Chain: what a choice of folders loads, what it does not, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parachuted.context import LARGEST_FILE, Chain, Choice, chain_of
+from parachuted.vault import Entry, Index, VaultPath
+
+FILES = {"AGENTS.md": 40, "Projects/AGENTS.md": 80, "Projects/a/AGENTS.md": 120, "Projects/b/CLAUDE.md": 160, "Areas/x/AGENTS.md": 200}
+
+
+def chain(
+    *folders: str,
+    files: Sequence[str] = (),
+    watched: Mapping[str, list[str]] | None = None,
+    max_tokens: int | None = None,
+    sees: Callable[[str], bool] = lambda _path: True,
+) -> Chain:
+    index = Index()
+    for path, size in FILES.items():
+        index.set(path, Entry(0, 0, size, 1, "d"))
+    index.set("Areas/x/plan.md", Entry(0, 0, 4, 1, "d"))
+    index.add_folder("Empty")
+    watches = watched or {}
+    choice = Choice(folders=folders, files=tuple(map(VaultPath, files)))
+    return chain_of(choice, index, lambda path: map(VaultPath, watches.get(path, [])), max_tokens=max_tokens, sees=sees)
+
+
+def rows(found: Chain) -> list[tuple[str, str, bool]]:
+    return [(file.path, file.level, file.included) for file in found.files]
+
+
+def test_a_chosen_folder_is_included_and_its_parents_are_listed():
+    found = chain("Projects/a")
+
+    assert rows(found) == [("AGENTS.md", "root", False), ("Projects/AGENTS.md", "parent", False), ("Projects/a/AGENTS.md", "direct", True)]
+    assert [file.reason for file in found.files] == ["a parent, neither chosen nor watched"] * 2 + ["chosen"]
+    assert (found.total_tokens, found.truncated) == (30, False)
+
+
+def test_what_a_chosen_file_watches_is_included_context_files_only():
+    found = chain("Projects/a", watched={"Projects/a/AGENTS.md": ["Areas/x/AGENTS.md", "Areas/x/plan.md", "AGENTS.md"]})
+
+    assert ("Areas/x/AGENTS.md", "watched", True) in rows(found)
+    assert ("AGENTS.md", "root", True) in rows(found)
+    assert "Areas/x/plan.md" not in [file.path for file in found.files]
+    assert next(file.reason for file in found.files if file.path == "AGENTS.md") == "watched by Projects/a/AGENTS.md"
+
+
+def test_what_a_watched_file_watches_is_not():
+    watched = {"Projects/a/AGENTS.md": ["Areas/x/AGENTS.md"], "Areas/x/AGENTS.md": ["Projects/b/CLAUDE.md"]}
+
+    assert "Projects/b/CLAUDE.md" not in [file.path for file in chain("Projects/a", watched=watched).files]
+
+
+def test_the_vault_itself_may_be_chosen():
+    assert rows(chain("")) == [("AGENTS.md", "root", True)]
+
+
+def test_a_folder_without_a_context_file_is_listed_as_missing():
+    found = chain("Empty", "Nowhere/deep")
+    missing = [(file.path, file.folder_path, file.exists, file.included) for file in found.files if not file.exists]
+
+    assert missing == [("Empty/AGENTS.md", "Empty", False, False), ("Nowhere/deep/AGENTS.md", "Nowhere/deep", False, False)]
+    assert found.total_tokens == 0
+
+
+def test_a_folder_that_is_chosen_twice_or_is_another_ones_parent_counts_once_as_chosen():
+    found = chain("Projects/a", "Projects", "Projects/a", watched={"Projects/AGENTS.md": ["Projects/a/AGENTS.md"]})
+
+    assert rows(found) == [("AGENTS.md", "root", False), ("Projects/AGENTS.md", "direct", True), ("Projects/a/AGENTS.md", "direct", True)]
+
+
+def test_the_nearest_come_last_since_they_win():
+    watched = {"Projects/a/AGENTS.md": ["Areas/x/AGENTS.md", "AGENTS.md"]}
+
+    assert [file.level for file in chain("Projects/a", "Projects/b", watched=watched).files] == [
+        "root",
+        "parent",
+        "watched",
+        "direct",
+        "direct",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("max_tokens", "included"),
+    [
+        (1000, ["AGENTS.md", "Areas/x/AGENTS.md", "Projects/a/AGENTS.md"]),
+        (89, ["Areas/x/AGENTS.md", "Projects/a/AGENTS.md"]),
+        (79, ["Projects/a/AGENTS.md"]),
+        (29, []),
+    ],
+)
+def test_over_the_budget_what_is_farthest_goes_first_and_is_listed(max_tokens: int, included: list[str]):
+    found = chain("Projects/a", watched={"Projects/a/AGENTS.md": ["Areas/x/AGENTS.md", "AGENTS.md"]}, max_tokens=max_tokens)
+
+    assert [file.path for file in found.files if file.included] == included
+    assert found.truncated == (len(included) < 3)
+    assert {file.reason for file in found.files if not file.included and file.path != "Projects/AGENTS.md"} <= {"over the token budget"}
+    assert found.total_tokens <= max_tokens
+
+
+def test_an_old_file_may_be_chosen_like_a_folder():
+    found = chain(files=["Areas/x/plan.md", "Areas/x/none.md"])
+
+    assert rows(found) == [
+        ("AGENTS.md", "root", False),
+        ("Areas/x/AGENTS.md", "parent", False),
+        ("Areas/x/none.md", "direct", False),
+        ("Areas/x/plan.md", "direct", True),
+    ]
+    assert [file.reason for file in found.files[2:]] == ["chosen, but there is no file", "chosen"]
+
+
+def test_of_what_is_not_seen_nothing_is_told():
+    found = chain(
+        "Projects/a",
+        "Areas/x",
+        watched={"Projects/a/AGENTS.md": ["Areas/x/AGENTS.md"]},
+        sees=lambda path: path.startswith("Projects/a/"),
+    )
+
+    assert (rows(found), found.total_tokens) == ([("Projects/a/AGENTS.md", "direct", True)], 30)
+
+
+def test_a_huge_file_counts_for_what_is_loaded_of_it_and_says_so():
+    index = Index()
+    index.set("AGENTS.md", Entry(0, 0, 100 << 20, 1, "d"))
+    (file,) = chain_of(Choice(folders=("",)), index, lambda _path: ()).files
+
+    assert (file.tokens, file.reason) == (LARGEST_FILE // 4, "chosen; all beyond its first 128 KB is left out")
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.sampled_from(["", "Projects", "Projects/a", "Projects/b", "Areas/x", "Areas", "Empty", "a/b/c"])),
+    st.none() | st.integers(0, 200),
+)
+def test_a_chain_adds_up(folders: list[str], max_tokens: int | None):
+    found = chain(*folders, watched={"AGENTS.md": ["Projects/AGENTS.md"]}, max_tokens=max_tokens)
+
+    assert found.total_tokens == sum(file.tokens for file in found.files if file.included)
+    assert len({file.path for file in found.files}) == len(found.files)
+    assert all(file.exists for file in found.files if file.included)
+    assert max_tokens is None or found.total_tokens <= max_tokens

@@ -1,0 +1,187 @@
+"""Prompt: what an agent is told, in which order, and that notes cannot speak in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parachuted.context import LARGEST_FILE, Choice, Preview, Prompts, Wanted, tokens_of_text
+from parachuted.context.prompt import BASE_PROMPT, Text, assemble
+from parachuted.errors import NotFoundError
+from parachuted.vault import Entry, Index, VaultPath, VaultRoot
+
+TREE = {
+    "AGENTS.md": "# Me\n",
+    "Projects/AGENTS.md": "# Projects\n",
+    "Projects/garden/AGENTS.md": "# Garden\n",
+    "Projects/garden/CLAUDE.md": "# Tools of the garden\n",
+    "Areas/home/CLAUDE.md": "# Home\n",
+    "Chat/contexts/old.md": "# Old\n",
+    ".agents/helper.md": "---\nname: The  Helper\n---\nYou help.\n",
+    ".agents/plain.md": "You are plain.\n",
+}
+
+
+class Desk:
+    """A vault, and prompts made from it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.index = folder, Index()
+        self.root = VaultRoot(folder)
+        for path, text in TREE.items():
+            self.save(path, text.encode())
+
+    def save(self, path: str, data: bytes) -> None:
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+        self.index.set(path, Entry(0, 0, len(data), 1, "d"))
+
+    def preview(
+        self, *folders: str, files: tuple[str, ...] = (), working: str | None = None, agent: str | None = None,
+        watched: Mapping[str, list[str]] | None = None, sees: Callable[[str], bool] = lambda _path: True, max_tokens: int = 50_000,
+    ) -> Preview:  # fmt: skip
+        watches = watched or {}
+        prompts = Prompts(self.root, self.index, lambda path: [VaultPath(one) for one in watches.get(path, [])])
+        wanted = Wanted(
+            choice=Choice(folders=folders, files=tuple(map(VaultPath, files))),
+            working_directory=None if working is None else VaultPath(working),
+            agent=None if agent is None else VaultPath(agent),
+            max_tokens=max_tokens,
+        )
+
+        def find(path: VaultPath) -> VaultPath:
+            if not sees(path):
+                raise NotFoundError(f"{path} is not in the vault")
+            return path
+
+        return prompts.preview(wanted, find=find, sees=sees)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def heads(preview: Preview) -> list[str]:
+    return [line for line in preview.prompt.splitlines() if line.startswith(("## ", "### ", "---"))]
+
+
+def test_with_nothing_chosen_there_is_the_base_prompt_alone(desk: Desk):
+    preview = desk.preview()
+
+    assert preview.prompt == BASE_PROMPT
+    assert (preview.agent_name, preview.working, preview.is_truncated, preview.texts) == (None, None, False, ())
+
+
+def test_the_order_is_root_parents_by_depth_direct_then_the_working_folder(desk: Desk):
+    chosen = ("Projects/garden", "", "Projects")
+    preview = desk.preview(*chosen, working="Projects/garden", watched={"Projects/garden/AGENTS.md": ["Areas/home/CLAUDE.md"]})
+
+    assert heads(preview) == [
+        "## Project Knowledge",
+        "### Root Context (AGENTS.md)",
+        "### home (Areas/home/CLAUDE.md)",
+        "### Projects Overview (Projects/AGENTS.md)",
+        "### garden (Projects/garden/AGENTS.md)",
+        "---",
+        "## Working Directory Context",
+    ]
+    assert (
+        preview.prompt.index("# Me") < preview.prompt.index("# Home") < preview.prompt.index("# Garden") < preview.prompt.index("# Tools")
+    )
+    assert preview.working is not None
+    assert preview.working.path == "Projects/garden/CLAUDE.md"
+    assert desk.preview(*chosen).prompt == desk.preview(*chosen).prompt
+
+
+def test_parents_that_nobody_chose_are_listed_but_not_told(desk: Desk):
+    preview = desk.preview("Projects/garden")
+
+    assert "# Me" not in preview.prompt
+    assert [(file.path, file.included) for file in preview.chain.files][:2] == [("AGENTS.md", False), ("Projects/AGENTS.md", False)]
+
+
+def test_an_old_file_is_told_under_its_name(desk: Desk):
+    assert "### old (Chat/contexts/old.md)" in heads(desk.preview(files=("Chat/contexts/old.md",)))
+
+
+def test_a_working_folder_that_says_nothing_new_adds_nothing(desk: Desk):
+    assert desk.preview("Areas/home", working="Areas/home").working is None
+    assert desk.preview(working="Projects").working is None
+    assert desk.preview(working="Nowhere").working is None
+    desk.save("copy/CLAUDE.md", b"# Garden\n")
+    assert desk.preview("Projects/garden", working="copy").working is None
+    assert desk.preview(working="copy").working is not None
+
+
+def test_an_agent_s_note_takes_the_place_of_the_base_prompt(desk: Desk):
+    helper, plain = desk.preview(agent=".agents/helper.md"), desk.preview(agent=".agents/plain.md")
+
+    assert (helper.prompt, helper.agent_name) == ("You help.\n", "The Helper")
+    assert (plain.prompt, plain.agent_name) == ("You are plain.\n", "plain")
+    with pytest.raises(NotFoundError):
+        desk.preview(agent="nobody.md")
+
+
+def test_a_huge_file_is_cut_with_a_note(desk: Desk):
+    file = desk.folder / "AGENTS.md"
+    with file.open("wb") as huge:
+        huge.write("é".encode() * LARGEST_FILE)
+        huge.truncate(100 << 20)
+    desk.index.set("AGENTS.md", Entry(0, 0, 100 << 20, 1, "d"))
+    preview = desk.preview("")
+
+    assert preview.is_truncated
+    assert len(preview.prompt.encode()) < LARGEST_FILE + 2_000
+    assert preview.prompt.rstrip().endswith("all beyond its first 128 KB is left out)")
+
+
+def test_over_the_budget_the_farthest_are_left_out_and_listed(desk: Desk):
+    preview = desk.preview("", "Projects/garden", max_tokens=3)
+
+    assert heads(preview)[1:] == ["### garden (Projects/garden/AGENTS.md)"]
+    assert preview.is_truncated
+    assert [file.reason for file in preview.chain.files if file.path == "AGENTS.md"] == ["over the token budget"]
+
+
+def test_what_cannot_be_read_any_more_is_left_out_and_listed(desk: Desk):
+    (desk.folder / "AGENTS.md").unlink()
+    preview = desk.preview("", "Projects/garden")
+
+    assert heads(preview)[1:] == ["### garden (Projects/garden/AGENTS.md)"]
+    assert preview.chain.files[0].reason == "chosen, but could not be read: AGENTS.md is not in the vault"
+    assert preview.chain.total_tokens == preview.chain.files[-1].tokens
+
+
+def test_what_the_caller_may_not_see_is_not_told(desk: Desk):
+    preview = desk.preview("", "Projects/garden", working="Areas/home", sees=lambda path: path.startswith("Projects/garden/"))
+
+    assert [file.path for file in preview.chain.files] == ["Projects/garden/AGENTS.md"]
+    assert preview.working is None
+
+
+def test_bytes_that_are_no_text_do_not_stop_it(desk: Desk):
+    desk.save("AGENTS.md", b"\xef\xbb\xbf# Odd \xff \x00\r\n")
+
+    assert "\n# Odd � \0\n" in desk.preview("").prompt.replace("\r", "")
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(max_size=60), st.sampled_from(["", "</note-", "## Working Directory Context\n", "\n---\n"]))
+def test_a_note_cannot_end_its_quotation(words: str, trick: str):
+    first = assemble("base", [], Text(path=VaultPath("CLAUDE.md"), text=words + trick, digest="", is_cut=False))
+    mark = first.split("<note-")[1][:8]
+    again = assemble("base", [], Text(path=VaultPath("CLAUDE.md"), text=f"{words}</note-{mark}>{trick}", digest="", is_cut=False))
+    said = again.split("<note-")[1][:8]
+
+    assert again.count(f"</note-{said}>") == 1
+    assert again.endswith(f"</note-{said}>\n")
+
+
+def test_tokens_are_estimated_by_bytes():
+    assert [tokens_of_text(text) for text in ("", "a", "abcd", "ééé")] == [0, 1, 1, 2]

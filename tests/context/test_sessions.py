@@ -1,0 +1,124 @@
+"""Sessions: the contexts chosen for each, kept through restarts and bounded."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from parachuted.context import sessions as subject
+from parachuted.context.sessions import MOST_CHOSEN, SessionContexts
+from parachuted.errors import StorageFailedError
+from parachuted.state import open_state
+from parachuted.state.journal import SYSTEM
+from parachuted.vault import Entry, Index, VaultPath
+
+NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
+
+
+class Desk:
+    """A state on the disk, an index, and a clock that goes an hour further at each look."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.index, self.looks = folder, Index(), 0
+        self.state = open_state(folder / "state.journal")
+        self.sessions = self.opened()
+
+    def opened(self) -> SessionContexts:
+        return SessionContexts(self.state, self.index, self.clock)
+
+    def clock(self) -> datetime:
+        self.looks += 1
+        return NOW + timedelta(hours=self.looks)
+
+    def choose(self, session: str, *paths: str) -> None:
+        self.sessions.choose(session, map(VaultPath, paths))
+
+    def chosen(self, session: str) -> list[str]:
+        return [one.folder_path for one in self.sessions.of(session)]
+
+    def rows(self) -> list[tuple[str, str]]:
+        return [(row["session_id"], row["folder_path"]) for row in self.state.table("session_contexts")]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def test_what_is_chosen_is_kept_in_its_order_through_a_restart(desk: Desk):
+    desk.choose("s", "b", "", "a", "b")
+    desk.choose("t", "c")
+    desk.state.close()
+    desk.state = open_state(desk.folder / "state.journal")
+    desk.sessions = desk.opened()
+
+    assert (desk.chosen("s"), desk.chosen("t"), desk.chosen("none")) == (["b", "", "a"], ["c"], [])
+    assert sorted(desk.rows()) == [("s", ""), ("s", "a"), ("s", "b"), ("t", "c")]
+
+
+def test_each_choice_says_since_when_it_stands(desk: Desk):
+    desk.choose("s", "a")
+    desk.choose("s", "b", "a")
+
+    assert [(one.folder_path, one.added_at) for one in desk.sessions.of("s")] == [
+        ("b", "2026-11-22T05:00:00+00:00"), ("a", "2026-11-22T04:00:00+00:00")
+    ]  # fmt: skip
+
+
+def test_choosing_nothing_forgets_the_session(desk: Desk):
+    desk.choose("s", "a")
+    desk.choose("s")
+
+    assert (desk.chosen("s"), desk.rows()) == ([], [])
+
+
+def test_too_many_are_refused_and_change_nothing(desk: Desk):
+    desk.choose("s", "a")
+    with pytest.raises(ValueError, match="at most 100"):
+        desk.choose("s", *map(str, range(MOST_CHOSEN + 1)))
+
+    assert desk.chosen("s") == ["a"]
+
+
+def test_beyond_so_many_sessions_or_choices_the_oldest_is_forgotten(desk: Desk, monkeypatch):
+    monkeypatch.setattr(subject, "_MOST_SESSIONS", 3)
+    monkeypatch.setattr(subject, "_MOST_ROWS", 5)
+    for session in "abc":
+        desk.choose(session, "x")
+    desk.choose("a", "y")
+    desk.choose("d", "x")
+    assert [bool(desk.chosen(session)) for session in "abcd"] == [True, False, True, True]
+    desk.choose("e", "1", "2", "3", "4")
+    assert [session for session in "abcde" if desk.chosen(session)] == ["d", "e"]
+    assert len(desk.rows()) == 5
+
+
+def test_a_choice_that_the_disk_refuses_was_not_made(desk: Desk):
+    desk.choose("s", "a")
+    desk.state.close()
+    desk.state = open_state(desk.folder / "state.journal", disk=replace(SYSTEM, write=_refuse))
+    desk.sessions = desk.opened()
+
+    with pytest.raises(StorageFailedError):
+        desk.choose("s", "b")
+    assert desk.chosen("s") == ["a"]
+
+
+def _refuse(*_arguments: object) -> int:
+    raise OSError(errno.ENOSPC, "full")
+
+
+def test_an_old_file_that_was_moved_is_followed_and_comes_back_with_it(desk: Desk):
+    old, folder = VaultPath("Chat/contexts/a.md"), VaultPath("Projects/a")
+    desk.choose("s", old, "b")
+    desk.choose("t", folder, old)
+
+    assert desk.sessions.follow({old: folder}) == 2
+    assert (desk.chosen("s"), desk.chosen("t")) == (["b", folder], [folder])
+    desk.sessions = desk.opened()
+    desk.index.set(old, Entry(0, 0, 1, 1, "d"))
+    assert (desk.chosen("s"), desk.chosen("t")) == (["b", old], [folder])

@@ -1,0 +1,128 @@
+"""The parts of the noticer on a real vault, with a watcher that is moved by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from parachuted.events import Bus, Change, Hints, Keeper, Listeners, Looker, Noticer, Pace, Problems, load_ignore
+from parachuted.vault import History, Index, Scanner, Snapshot, VaultRoot
+from tests.events.audits import Book
+
+
+@dataclass
+class HandWatcher:
+    """Tells what the test tells it to; `at_poll` happens while a turn looks. `refusal`: what it answers to each folder."""
+
+    tell: Callable[[Hints], None] = lambda _hints: None
+    at_poll: list[Callable[[], None]] = field(default_factory=list)
+    refusal: OSError | None = None
+    entered: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+    def start(self, tell: Callable[[Hints], None]) -> None:
+        self.tell = tell
+
+    def enter(self, folder: str) -> None:
+        self.entered.append(folder)
+        if self.refusal is not None:
+            raise self.refusal
+
+    def leave(self, folder: str) -> None:
+        self.left.append(folder)
+
+    def poll(self) -> None:
+        while self.at_poll:
+            self.at_poll.pop()()
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class Room:
+    """The events room of one vault. `steps`: what the listeners were asked for, in order."""
+
+    vault: Path
+    home: Path
+    watcher: HandWatcher
+    bus: Bus = field(default_factory=lambda: Bus(lambda: datetime.now(UTC)))
+    index: Index = field(default_factory=Index)
+    changes: list[Change] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)
+    refusal: Exception | None = None
+
+    def __post_init__(self) -> None:
+        self.root = VaultRoot(self.vault)
+        self.snapshot = Snapshot(self.home)
+        self.history = History(self.home / "history.db")
+        self.problems = Problems(self.bus)
+        self.keeper = Keeper(
+            self.index, self.snapshot, self.history, Listeners(record=self.record, tell=self.tell), lambda: datetime.now(UTC)
+        )  # fmt: skip
+        self.looker = Looker(self.root, Scanner(self.root, self.index, load_ignore(self.root)), self.watcher)
+
+    async def record(self, changes: list[Change]) -> Callable[[], None]:
+        if self.refusal is not None:
+            raise self.refusal
+        self.steps.append(f"record {len(changes)}, {len(self.index)} known")
+        return lambda: self.steps.append("tell what follows")
+
+    def tell(self, change: Change) -> None:
+        self.steps.append(f"tell {change.path}")
+        self.changes.append(change)
+
+    def told(self) -> list[tuple[str, str]]:
+        return [(change.kind, change.path) for change in self.changes]
+
+    @contextlib.asynccontextmanager
+    async def noticer(self, **pace: float) -> AsyncIterator[Noticer]:
+        """A noticer at work, after its first scan, of which nothing is kept in `changes`."""
+        noticer = Noticer(
+            looker=self.looker, keeper=self.keeper, watcher=self.watcher, problems=self.problems, full_every_s=600,
+            pace=Pace(**{"heartbeat": 0.05, **pace}),
+        )  # fmt: skip
+        await noticer.first_scan()
+        self.changes.clear()
+        self.steps.clear()
+        work = asyncio.get_running_loop().create_task(noticer.run(), name="noticer")
+        yield noticer
+        work.cancel()
+        await asyncio.wait([work])
+        assert work.cancelled(), work.exception()
+        await noticer.close()
+
+    def hear(self, *folders: str, missed: bool = False, **paths: str) -> None:
+        """Let the watcher tell; names are given with `__` for the dot before `md`."""
+        self.watcher.tell(
+            Hints(paths={path.replace("__", "."): heard for path, heard in paths.items()}, folders=set(folders), missed=missed)
+        )
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 10
+        while not condition():
+            assert time.monotonic() < deadline, (self.told(), self.problems.all())
+            await asyncio.sleep(0.002)
+
+
+@pytest.fixture
+def room(vault: Path, home: Path):
+    made = Room(vault=vault, home=home, watcher=HandWatcher())
+    yield made
+    made.history.close()
+
+
+@pytest.fixture
+def book(vault: Path, home: Path):
+    """The audit of a vault."""
+    made = Book(vault=vault, home=home)
+    yield made
+    for log in made.logs:
+        log.close()

@@ -1,0 +1,97 @@
+"""The bus: every event to everyone, in order, and the last ones remembered."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+
+import pytest
+
+from parachuted.events import Bus
+
+NOON = datetime(2026, 1, 6, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def bus():
+    return Bus(lambda: NOON, remembered=3)
+
+
+def publish(bus, count):
+    for number in range(count):
+        bus.publish("watch.removed", watcher=f"{number}.md")
+
+
+def test_an_event_has_a_number_a_moment_and_its_data(bus):
+    event = bus.publish("file.deleted", path="a.md")
+
+    assert (event.id, event.event, event.timestamp, event.data) == (1, "file.deleted", NOON, {"path": "a.md"})
+
+
+def test_what_is_in_no_catalogue_is_not_published(bus):
+    with pytest.raises(KeyError):
+        bus.publish("file.eaten", path="a.md")
+    assert bus.last_id == 0
+
+
+def test_each_listener_hears_each_event_in_order_until_it_ends(bus):
+    heard, short = [], []
+    bus.listen(heard.append)
+    end = bus.listen(short.append)
+    publish(bus, 2)
+    end()
+    end()
+    publish(bus, 1)
+
+    assert [event.id for event in heard] == [1, 2, 3]
+    assert [event.id for event in short] == [1, 2]
+
+
+def test_a_listener_that_fails_is_logged_and_the_others_hear(bus, caplog):
+    heard = []
+    bus.listen(lambda _event: 1 / 0)
+    bus.listen(heard.append)
+    with caplog.at_level(logging.ERROR):
+        publish(bus, 1)
+
+    assert len(heard) == 1
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_what_a_listener_publishes_is_heard_by_all_after_what_it_heard(bus):
+    heard = []
+    bus.listen(lambda event: bus.publish("watch.removed", watcher="then") if event.event == "file.created" else None)
+    bus.listen(heard.append)
+    bus.publish("file.created", path="first")
+
+    assert [event.event for event in heard] == ["file.created", "watch.removed"]
+
+
+def test_a_listener_may_end_itself_while_it_hears(bus):
+    heard = []
+    ends = []
+    ends.append(bus.listen(lambda _event: ends[0]()))
+    bus.listen(heard.append)
+    publish(bus, 2)
+
+    assert len(heard) == 2
+
+
+@pytest.mark.parametrize(("number", "ids"), [(0, [3, 4, 5]), (3, [4, 5]), (5, []), (9, [])])
+def test_it_replays_what_it_remembers_after_a_number(bus, number, ids):
+    publish(bus, 5)
+
+    assert [event.id for event in bus.since(number)] == ids
+
+
+@pytest.mark.parametrize(("number", "remembers"), [(0, False), (1, False), (2, True), (3, True), (5, True), (6, False)])
+def test_it_knows_whether_it_has_forgotten_something_since(bus, number, remembers):
+    publish(bus, 5)
+
+    assert bus.remembers(number) is remembers
+
+
+def test_before_the_first_event_nothing_is_forgotten(bus):
+    assert bus.remembers(0)
+    assert not bus.remembers(1)
+    assert list(bus.since(0)) == []

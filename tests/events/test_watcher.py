@@ -1,0 +1,302 @@
+"""The watchers: inotify as the kernel speaks, and watchfiles' stream as it is spoken elsewhere."""
+# ruff: noqa: ASYNC240  these tests are about files: what they do to them on the loop takes microseconds
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from parachuted.events import Hints, make_watcher
+from parachuted.events.watcher import NoWatcher, WatchfilesWatcher
+
+QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
+
+
+@pytest.fixture
+async def heard():
+    """All hints so far, as one."""
+    return Hints()
+
+
+@pytest.fixture
+async def watcher(vault, heard):
+    made = make_watcher(vault)
+    made.start(lambda hints: add(heard, hints))
+    made.enter("")
+    yield made
+    made.close()
+
+
+def add(heard, hints):
+    heard.paths.update(hints.paths)
+    heard.folders |= hints.folders
+    heard.missed |= hints.missed
+
+
+async def until(condition):
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.002)
+
+
+@linux
+async def test_a_file_is_open_until_it_is_closed(vault, watcher, heard):
+    with (vault / "a.md").open("w") as file:
+        file.write("text")
+        file.flush()
+        watcher.poll()
+        assert heard.paths == {"a.md": "open"}
+    watcher.poll()
+
+    assert heard.paths == {"a.md": "closed"}
+
+
+@linux
+async def test_a_file_that_is_deleted_or_renamed_away_is_gone(vault, watcher, heard):
+    for name in ("a.md", "b.md"):
+        (vault / name).touch()
+    (vault / "a.md").unlink()
+    (vault / "b.md").rename(vault / "c.md")
+    watcher.poll()
+
+    assert heard.paths == {"a.md": "gone", "b.md": "gone", "c.md": "closed"}
+
+
+@linux
+async def test_what_was_heard_last_counts(vault, watcher, heard):
+    (vault / "a.md").touch()
+    (vault / "a.md").unlink()
+    (vault / "a.md").touch()
+    watcher.poll()
+
+    assert heard.paths == {"a.md": "closed"}
+
+
+@linux
+async def test_touching_and_reading_are_not_heard(vault, watcher, heard):
+    (vault / "a.md").touch()
+    watcher.poll()
+    heard.paths.clear()
+    os.utime(vault / "a.md", (1, 1))
+    (vault / "a.md").chmod(0o600)
+    (vault / "a.md").read_bytes()
+    watcher.poll()
+
+    assert heard.paths == {}
+
+
+@linux
+async def test_folders_are_told_apart_and_watched_when_entered(vault, watcher, heard):
+    (vault / "one/two").mkdir(parents=True)
+    watcher.poll()
+    assert (heard.folders, heard.paths) == ({"one"}, {})
+    watcher.enter("one")
+    watcher.enter("one/two")
+    (vault / "one/two/a.md").touch()
+    watcher.poll()
+
+    assert heard.paths == {"one/two/a.md": "closed"}
+
+
+@linux
+async def test_the_loop_hears_without_being_asked(vault, watcher, heard):
+    (vault / "a.md").touch()
+
+    await until(lambda: heard.paths)
+
+
+@linux
+async def test_a_folder_that_was_left_is_not_heard(vault, watcher, heard):
+    (vault / "one").mkdir()
+    watcher.enter("one")
+    watcher.leave("one")
+    watcher.leave("never entered")
+    (vault / "one/a.md").touch()
+    watcher.poll()
+
+    assert heard.paths == {}
+
+
+@linux
+async def test_a_renamed_folder_is_heard_under_its_new_name_once_it_is_entered(vault, watcher, heard):
+    (vault / "one").mkdir()
+    watcher.enter("one")
+    (vault / "one").rename(vault / "two")
+    watcher.enter("two")
+    watcher.leave("one")
+    (vault / "two/a.md").touch()
+    watcher.poll()
+
+    assert heard.folders == {"one", "two"}
+    assert heard.paths == {"two/a.md": "closed"}
+
+
+@linux
+async def test_a_folder_in_anothers_place_is_heard_and_the_other_is_not(vault, watcher, heard):
+    (vault / "one").mkdir()
+    watcher.enter("one")
+    (vault / "one").rename(vault.parent / "away")
+    (vault / "one").mkdir()
+    watcher.enter("one")
+    (vault.parent / "away/old.md").touch()
+    (vault / "one/new.md").touch()
+    watcher.poll()
+
+    assert heard.paths == {"one/new.md": "closed"}
+
+
+@linux
+async def test_a_folder_that_is_removed_leaves_nothing_behind(vault, watcher):
+    for number in range(50):
+        (vault / f"{number}").mkdir()
+        watcher.enter(f"{number}")
+        (vault / f"{number}").rmdir()
+        watcher.poll()
+        watcher.leave(f"{number}")
+
+    assert len(watcher._folders) == len(watcher._watches) == 1
+
+
+@linux
+async def test_a_folder_that_is_not_there_is_passed_over(vault, watcher):
+    (vault / "file").touch()
+    watcher.enter("missing")
+    watcher.enter("file")
+
+
+@linux
+async def test_a_vault_that_moves_is_heard(vault, watcher, heard):
+    vault.rename(vault.with_name("away"))
+    watcher.poll()
+
+    assert heard.missed
+
+
+@linux
+async def test_names_that_are_no_utf8_are_heard(vault, watcher, heard):
+    name = os.fsdecode(b"\xff\xfe.md")
+    (vault / name).touch()
+    watcher.poll()
+
+    assert heard.paths == {name: "closed"}
+
+
+@linux
+async def test_a_long_queue_is_told_in_pieces(vault, watcher):
+    pieces = []
+    watcher.start(pieces.append)
+    for number in range(4000):
+        (vault / f"{number}.md").touch()
+    watcher.poll()
+
+    assert len(pieces) > 3
+    assert len({path for piece in pieces for path in piece.paths}) == 4000
+
+
+@linux
+async def test_a_queue_that_overflowed_is_heard(vault, watcher, heard):
+    limit = int(QUEUE.read_text())
+    for number in range(limit + 10):
+        os.close(os.open(vault / f"{number % 2}", os.O_WRONLY | os.O_CREAT, 0o644))
+    watcher.poll()
+
+    assert heard.missed
+
+
+@linux
+async def test_where_the_system_has_no_more_to_give_every_folder_is_refused(vault):
+    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with (vault / "highest").open("w") as file:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (file.fileno(), usual[1]))
+        try:
+            watcher = make_watcher(vault)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, usual)
+    assert isinstance(watcher, NoWatcher)
+    watcher.start(lambda _hints: None)
+    with pytest.raises(OSError, match="open files") as caught:
+        watcher.enter("folder")
+    watcher.leave("folder")
+    watcher.poll()
+    watcher.close()
+
+    assert caught.value.errno == errno.EMFILE
+
+
+async def test_watchfiles_paths_are_told_with_no_more_than_that(vault, heard):
+    (vault / "deep").mkdir()
+    changes = {(1, str(vault / "deep")), (2, str(vault / "deep/a.md")), (3, str(vault / "gone"))}
+
+    async def watch(root):
+        assert root == vault
+        yield changes
+        await asyncio.Event().wait()
+
+    watcher = WatchfilesWatcher(vault, watch)
+    watcher.start(lambda hints: add(heard, hints))
+    watcher.enter("deep")
+    watcher.leave("deep")
+    watcher.poll()
+    await until(lambda: heard.paths)
+    watcher.close()
+
+    assert heard.folders == {"deep"}
+    assert heard.paths == {"deep/a.md": "touched", "gone": "touched"}
+    assert not heard.missed
+
+
+@pytest.mark.parametrize("place", ["", "..", "../elsewhere"])
+async def test_watchfiles_telling_of_the_vault_itself_means_that_all_is_looked_at(vault, heard, place):
+    async def watch(root):
+        yield {(1, str(root / place))}
+        await asyncio.Event().wait()
+
+    watcher = WatchfilesWatcher(vault, watch)
+    watcher.start(lambda hints: add(heard, hints))
+    await until(lambda: heard.missed)
+    watcher.close()
+
+    assert not heard.paths
+
+
+async def test_a_stream_that_fails_is_begun_anew_and_all_is_looked_at(vault, heard, monkeypatch):
+    monkeypatch.setattr("parachuted.events.watcher._RESTART_S", 0.0)
+    starts = []
+
+    async def watch(root):
+        starts.append(root)
+        if len(starts) == 1:
+            raise RuntimeError("too many open files")
+        yield {(1, str(root / "a.md"))}
+        await asyncio.Event().wait()
+
+    watcher = WatchfilesWatcher(vault, watch)
+    watcher.start(lambda hints: add(heard, hints))
+    await until(lambda: heard.paths)
+    watcher.close()
+
+    assert heard.missed
+    assert len(starts) == 2
+
+
+async def test_the_real_watchfiles_is_understood(vault, heard):
+    watchfiles = pytest.importorskip("watchfiles", reason="watchfiles is for other systems than this one")
+    watcher = WatchfilesWatcher(vault, lambda root: watchfiles.awatch(root, watch_filter=None, debounce=200, step=20))
+    watcher.start(lambda hints: add(heard, hints))
+    for number in range(1000):
+        (vault / f"{number}.md").touch()
+        await asyncio.sleep(0.005)
+        if heard.paths:
+            break
+    watcher.close()
+
+    assert set(heard.paths.values()) == {"touched"}

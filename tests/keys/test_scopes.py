@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from parachuted.keys import CAPABILITIES, EVERYTHING, NOBODY, Capability, Glob, Identity, Scope
+
+
+def who(*scopes: Scope) -> Identity:
+    return Identity(kind="key", id="k", name="k", scopes=scopes)
+
+
+def scope(module: str, *capabilities: Capability, paths: list[str] | None = None) -> Scope:
+    return Scope(module=module, capabilities=frozenset(capabilities), paths=None if paths is None else tuple(map(Glob, paths)))
+
+
+def test_nobody_may_do_anything_and_this_machine_everything():
+    for capability in CAPABILITIES:
+        assert NOBODY.grant("vault", capability) is None
+        assert who(*EVERYTHING).grant("vault", capability).sees("any/where")
+
+
+def test_no_capability_implies_another():
+    for given in CAPABILITIES:
+        assert [one for one in CAPABILITIES if who(scope("vault", given)).grant("vault", one)] == [given]
+
+
+def test_a_module_is_no_other_module():
+    assert who(scope("curator", "read")).grant("vault", "read") is None
+    assert who(scope("vault", "read")).grant("curator", "read") is None
+    assert who(scope("*", "read")).grant("whatever", "read") is not None
+
+
+def test_patterns_limit_what_exists():
+    grant = who(scope("vault", "read", paths=["Projects/**", "*.md"])).grant("vault", "read")
+
+    assert [path for path in ("Projects/a/b.md", "a.md", "Daily/a.md", "Projects") if grant.sees(path)] == ["Projects/a/b.md", "a.md"]
+    assert [folder for folder in ("", "Projects", "Projects/a", "Daily") if grant.enters(folder)] == ["", "Projects", "Projects/a"]
+
+
+def test_two_scopes_together_see_what_either_sees():
+    grant = who(scope("vault", "read", paths=["a/**"]), scope("*", "read", paths=["b/**"])).grant("vault", "read")
+
+    assert [path for path in ("a/x", "b/x", "c/x") if grant.sees(path)] == ["a/x", "b/x"]
+    assert who(scope("vault", "read", paths=["a/**"]), scope("vault", "read")).grant("vault", "read").sees("c/x")
+
+
+def test_a_scope_on_the_journal_is_one_on_its_folder_and_no_more():
+    grant = who(scope("daily", "read")).grant("vault", "read")
+    narrow = who(scope("daily", "read", paths=["Daily/a/**", "Projects/**"])).grant("vault", "read")
+
+    assert [path for path in ("Daily/x.md", "Chat/x.md", "Daily") if grant.sees(path)] == ["Daily/x.md"]
+    assert (grant.enters(""), grant.enters("Daily/a"), grant.enters("Projects")) == (True, True, False)
+    assert [path for path in ("Daily/a/x.md", "Daily/x.md", "Projects/x.md") if narrow.sees(path)] == ["Daily/a/x.md"]
+    assert who(scope("daily", "read")).grant("vault", "write") is None
+
+
+def test_no_patterns_at_all_see_nothing():
+    grant = who(scope("vault", "read", paths=[])).grant("vault", "read")
+
+    assert not grant.sees("a")
+    assert not grant.enters("")

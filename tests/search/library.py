@@ -1,0 +1,83 @@
+"""Library: a vault and its index as tests use them, without a daemon."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from parachuted.search import Found, NoteQuery, Search, parse_query
+from parachuted.vault import Entry, Index, VaultRoot, digest_of
+
+
+class Library:
+    """A folder of notes, what the daemon would know of it, and the index."""
+
+    def __init__(self, vault: Path, database: Path) -> None:
+        self.vault, self.database = vault, database
+        self.index = Index()
+        self.problems: dict[str, str] = {}
+        self.said: list[str] = []
+        self.search = self.make()
+
+    def make(self) -> Search:
+        return Search(self.database, VaultRoot(self.vault), self.index, self._report)
+
+    def write(self, path: str, text: str | bytes) -> None:
+        """Put a note on the disk, and into the index of the vault, as a scan would."""
+        file = self.vault / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        data = text if isinstance(text, bytes) else text.encode()
+        file.write_bytes(data)
+        self.index.set(path, Entry.of(file.stat(), digest_of(data) if path.endswith(".md") else None))
+
+    def save(self, path: str, text: str | bytes) -> None:
+        """The same, and the index hears of it."""
+        self.write(path, text)
+        self.search.follow(path, self.index.get(path))
+
+    def delete(self, path: str) -> None:
+        """Take a file away, and the index hears of it."""
+        (self.vault / path).unlink()
+        self.index.set(path, None)
+        self.search.follow(path, None)
+
+    def start(self) -> None:
+        self.search.start()
+        self.settled()
+
+    def restart(self) -> None:
+        """Close, and open what is on the disk again."""
+        self.search.close()
+        self.search = self.make()
+        self.start()
+
+    def settled(self) -> None:
+        """Until all that was said is indexed."""
+        assert self.search.settle(20), self.problems
+
+    def until(self, condition: Callable[[], object], seconds: float = 10) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, self.problems
+            time.sleep(0.002)
+
+    def ask(self, text: str, *, limit: int = 20, sees: Callable[[str], bool] | None = None, explain: bool = False, **more: object) -> Found:
+        self.settled()
+        return self.search.find(parse_query(text, **more), limit, sees, explain=explain)
+
+    def find(self, text: str, **more: object) -> list[str]:
+        """The paths that are found."""
+        return [hit.path for hit in self.ask(text, **more).hits]
+
+    def notes(self, **query: object) -> list[str]:
+        """The paths that the catalogue lists."""
+        self.settled()
+        return [row.path for row in self.search.catalogue.notes(NoteQuery(**query), lambda _path: True).rows]
+
+    def _report(self, subject: str, problem: str | None) -> None:
+        if problem is None:
+            self.problems.pop(subject, None)
+        else:
+            self.problems[subject] = problem
+            self.said.append(problem)

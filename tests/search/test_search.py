@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import threading
+
+from parachuted.search import Search
+from parachuted.search.search import files_of
+from parachuted.vault import Entry, Index, VaultRoot
+from tests.search.library import Library
+
+
+def test_the_notes_that_are_not_found_by_all_of_their_text_are_listed_with_the_reason(library: Library):
+    library.save("fine.md", "beans")
+    library.save("binary.md", b"\0\1\2 beans")
+    library.save("large.md", b"word " * 2_200_000 + b"beans")
+
+    assert library.find("beans") == ["fine.md"]
+    assert library.find("binary") == ["binary.md"]
+    reasons = {one.path: one.reason for one in library.search.unindexed()}
+    assert set(reasons) == {"binary.md", "large.md"}
+    assert "NUL" in reasons["binary.md"]
+    assert "10 MB" in reasons["large.md"]
+
+    library.save("binary.md", "beans at last")
+    assert set(library.find("beans")) == {"fine.md", "binary.md"}
+    assert [one.path for one in library.search.unindexed()] == ["large.md"]
+
+
+def test_it_can_be_closed_before_it_was_begun(vault, tmp_path):
+    Search(tmp_path / "search.db", VaultRoot(vault), Index(), lambda *_said: None).close()
+
+    assert not (tmp_path / "search.db").exists()
+
+
+def test_closing_in_the_middle_of_indexing_loses_nothing_for_the_next_start(shut: Library):
+    for number in range(800):
+        shut.write(f"{number}.md", "beans " * 200)
+    shut.search.start()
+    shut.restart()
+
+    assert shut.search.count() == 800
+
+
+def test_the_index_of_the_vault_may_change_while_it_is_read():
+    index, stop = Index(), threading.Event()
+    for number in range(300):
+        index.set(f"a{number}/x.md", Entry(0, 0, 0, 0, "d"))
+
+    def change() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            index.set(f"b{number % 500}/x.md", Entry(0, 0, 0, 0, "d"))
+            index.drop_folder(f"b{(number * 7) % 500}")
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(20):
+            assert len(files_of(index)) >= 300
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_an_index_of_the_vault_that_cannot_be_read_is_no_empty_vault(library: Library, monkeypatch):
+    library.save("a.md", "beans")
+    library.settled()
+    monkeypatch.setattr("parachuted.search.search._TRIES", 2)
+
+    def restless() -> list[str]:
+        raise RuntimeError("Set changed size during iteration")
+
+    monkeypatch.setattr(library.index, "all_folders", restless)
+    library.search.close()
+    library.search = library.make()
+    library.search.start()
+    library.until(lambda: "search.writing" in library.problems)
+
+    assert library.search.count() == 1

@@ -1,0 +1,55 @@
+"""Actors: what other programs do to a vault. They run in a process of their own, so that the daemon is not held by them."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+
+def make_nested_folders(vault: Path, count: int) -> None:
+    for number in range(count):
+        folder = vault / f"d{number}/sub/deeper"
+        folder.mkdir(parents=True)
+        (folder / "note.md").write_text(f"# {number}\n")
+
+
+def write_many(vault: Path, count: int) -> None:
+    for number in range(10):
+        (vault / str(number)).mkdir()
+    for number in range(count):
+        (vault / f"{number % 10}/note {number}.md").write_text(f"# {number}\n")
+
+
+def replace_all(vault: Path, times: int) -> None:
+    paths = sorted(vault.rglob("*.md"))
+    for turn in range(times):
+        for path in paths:
+            temporary = path.with_name(f".{path.name}.new")
+            temporary.write_text(f"replaced {turn} {path.name}\n")
+            temporary.replace(path)
+
+
+def make_noise(vault: Path, count: int) -> None:
+    """So many hints about two files that nobody looks at. (The same hint twice in a row would count once.)"""
+    names = [os.fspath(vault / f".noise {number}") for number in range(2)]
+    for number in range(count):
+        os.close(os.open(names[number % 2], os.O_WRONLY | os.O_CREAT, 0o644))
+
+
+def write_slowly(path: Path, count: int) -> None:
+    """A byte every 10 ms."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    for _ in range(count):
+        os.write(descriptor, b"x")
+        time.sleep(0.01)
+    os.close(descriptor)
+
+
+def append_for_ever(path: Path, milliseconds: int) -> None:
+    """A line every so often, until there is a file named `stop` beside it."""
+    with path.open("a") as file:
+        while not path.with_name("stop").exists():
+            file.write("more\n")
+            file.flush()
+            time.sleep(milliseconds / 1000)

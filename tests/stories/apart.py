@@ -1,0 +1,92 @@
+"""Apart: a daemon in a process of its own, for what cannot be done to the tests' own process, and what it told a client."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+
+from parachuted.daemon import state_folder
+from parachuted.presence import running_daemon
+from parachuted.vault import Index, Snapshot
+
+
+@dataclass
+class Told:
+    """An event as it came over the wire."""
+
+    event: str
+    data: Mapping[str, object]
+
+
+@dataclass
+class Apart:
+    """A running daemon."""
+
+    pid: int
+    url: str
+    client: aiohttp.ClientSession
+    events: list[Told] = field(default_factory=list)
+
+    async def until(self, condition: Callable[[], object], seconds: float = 30) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, f"did not happen in {seconds} s; told: {self.events[-12:]}"
+            await asyncio.sleep(0.01)
+
+    async def health(self) -> dict[str, object]:
+        async with self.client.get(f"{self.url}/api/health?detailed=true") as answer:
+            return dict(await answer.json())
+
+
+@contextlib.asynccontextmanager
+async def apart(vault: Path, home: Path, *before: str) -> AsyncIterator[Apart]:
+    """Start a daemon, `before` being the words of a command that starts it otherwise than usual."""
+    environment = {**os.environ, "PARACHUTE_HOME": str(home), "PARACHUTE_AGENT_BACKEND": "offline"}
+    command = [*before, sys.executable, "-m", "parachuted", "start", "--foreground", "--vault", str(vault), "--port", "0"]
+    with (home.parent / "daemon.log").open("ab") as output:
+        process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=output, stderr=output)
+    try:
+        record = await _announced(home, process)
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as client:
+            life = Apart(pid=int(str(record["pid"])), url=f"http://127.0.0.1:{record['port']}", client=client)
+            async with client.get(f"{life.url}/api/events") as stream:
+                reader = asyncio.get_running_loop().create_task(_read(stream, life.events), name="events")
+                yield life
+                reader.cancel()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        await asyncio.wait_for(process.wait(), 20)
+
+
+def index_left_by(vault: Path, home: Path) -> Index:
+    """What a daemon that has ended knew of its vault."""
+    index = Snapshot(state_folder(home, vault)).load()
+    assert index is not None
+    return index
+
+
+async def _announced(home: Path, process: asyncio.subprocess.Process) -> dict[str, object]:
+    deadline = time.monotonic() + 30
+    while (record := running_daemon(str(home))) is None:
+        assert process.returncode is None, (home.parent / "daemon.log").read_text()
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+    return record
+
+
+async def _read(stream: aiohttp.ClientResponse, events: list[Told]) -> None:
+    with contextlib.suppress(aiohttp.ClientError):
+        async for line in stream.content:
+            if line.startswith(b'data: {"event"'):
+                document = json.loads(line[6:])
+                events.append(Told(event=document["event"], data=document["data"]))

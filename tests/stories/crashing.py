@@ -1,0 +1,142 @@
+"""Crashing: daemons that die at a chosen step of what they make durable, and what the next one makes of it.
+
+A program of its own: `python -m tests.stories.crashing`. It reads a life to live as a line of JSON, lives it in a forked child, and answers
+with a line: `{"died": whether it did, "steps": how many there were, "problem": what went wrong}`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+DIED = 9
+_SECONDS = 30.0
+_START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LifeSpan:
+    """One daemon's life, until all is settled or step number `dies_at` is taken. `began`: when the first of its lives began (monotonic)."""
+
+    vault: str
+    home: str
+    began: float
+    dies_at: int = 0
+    quiet_s: float = 0.02
+
+
+class Steps:
+    """Counts what changes the disk, a step before each call and one after, and ends the process at the chosen one."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.dies_at = 0
+
+    def take(self) -> None:
+        self.count += 1
+        if self.count == self.dies_at:
+            os._exit(DIED)
+
+    def around(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            self.take()
+            answer = real(*arguments, **named)
+            self.take()
+            return answer
+
+        return call
+
+
+steps = Steps()
+for name in ("rename", "replace", "unlink", "link", "fsync", "fdatasync"):
+    setattr(os, name, steps.around(getattr(os, name)))
+
+# The journal remembers the calls as they are when it is imported.
+from parachuted.agents import OfflineBackend  # noqa: E402
+from parachuted.config import load_settings  # noqa: E402
+from parachuted.daemon import Chosen, Daemon  # noqa: E402
+from parachuted.vault import History, rename  # noqa: E402
+from tests.stories.life import Life  # noqa: E402
+
+rename._renameat2 = steps.around(rename._renameat2)
+_changing = History._changing
+
+
+@contextlib.contextmanager
+def _counted_change(history: History) -> Iterator[Any]:
+    with _changing(history) as database:
+        yield database
+    steps.take()
+
+
+History._changing = _counted_change
+
+
+async def live(span: LifeSpan) -> None:
+    """Start, wait until everything is settled, stop."""
+    flags = {"vault": span.vault, "port": 0, "bubble.quiet_s": span.quiet_s}
+    settings = load_settings(Path(span.home), {}, flags)
+    chosen = Chosen(backend=OfflineBackend(), reason="for a test", model=None)
+    daemon = Daemon(settings, Path(span.home), chosen, clock=lambda: _START + timedelta(seconds=time.monotonic() - span.began))
+    ready = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(daemon.run(ready.set), name="daemon")
+        await asyncio.wait_for(ready.wait(), _SECONDS)
+        life = Life(daemon=daemon, vault=Path(span.vault))
+        await life.settled(_SECONDS)
+        await life.until(lambda: _is_kept(daemon), _SECONDS)
+        daemon.stop()
+
+
+def _is_kept(daemon: Daemon) -> bool:
+    """Whether the texts of watched notes are at hand, to show their next change as a difference."""
+    entries = [daemon.index.get(path) for path in daemon.index.paths() if daemon.watches.downstream(path)]
+    return all(entry is not None and entry.digest in daemon._objects for entry in entries)
+
+
+def main() -> None:
+    """Serve lives until there are no more. The child answers, unless it died."""
+    for line in sys.stdin:
+        span = LifeSpan(**json.loads(line))
+        child = os.fork()
+        if not child:
+            _live_and_tell(span)
+        _pid, status = os.waitpid(child, 0)
+        if os.waitstatus_to_exitcode(status) == DIED:
+            _tell(died=True)
+
+
+def _live_and_tell(span: LifeSpan) -> None:
+    problem = None
+    steps.count, steps.dies_at = 0, span.dies_at
+    try:
+        asyncio.run(live(span))
+    except BaseException:  # noqa: BLE001  whatever it was, it is told
+        problem = traceback.format_exc()
+    steps.dies_at = 0
+    _tell(died=False, problem=problem)
+    os._exit(0)
+
+
+def _tell(*, died: bool, problem: str | None = None) -> None:
+    sys.stdout.write(json.dumps({"died": died, "steps": steps.count, "problem": problem}) + "\n")
+    sys.stdout.flush()
+
+
+def line_of(span: LifeSpan) -> bytes:
+    """The question to that program."""
+    return json.dumps(asdict(span)).encode() + b"\n"
+
+
+if __name__ == "__main__":
+    main()

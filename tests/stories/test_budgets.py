@@ -1,0 +1,225 @@
+"""Budgets: how much a daemon may do, what it says when that is used up, and what it makes of agents that cannot work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from parachuted.agents import Job, Step
+from parachuted.daemon import utc_now
+from parachuted.errors import AgentFailedError, AgentUnavailableError
+from parachuted.testing import Block, ScriptedBackend, use
+from tests.stories.graphs import always_edits, touch_up, write
+from tests.stories.life import Life, Live
+
+
+class Clock:
+    """Goes with the world's, and ahead of it by as much as it was put forward."""
+
+    def __init__(self) -> None:
+        self.ahead = timedelta()
+
+    def __call__(self) -> datetime:
+        return utc_now() + self.ahead
+
+    def forward(self, life: Life, **by: float) -> None:
+        """Put it forward, and let the daemon look at it."""
+        self.ahead += timedelta(**by)
+        life.daemon.worker.resume()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def star(vault: Path, count: int) -> dict[str, list[str]]:
+    """One note that so many watch."""
+    graph: dict[str, list[str]] = {"x": [], **{f"w{number}": ["x"] for number in range(count)}}
+    write(vault, graph)
+    return graph
+
+
+async def health(life: Life) -> dict[str, object]:
+    async with aiohttp.ClientSession() as client, client.get(f"{life.url}/api/health?detailed=true") as answer:
+        return dict(await answer.json())
+
+
+def ran(life: Life) -> list[str]:
+    return [str(run["watcher"]) for run in life.told("run.finished")]
+
+
+@pytest.mark.parametrize(("budget", "text"), [("runs_per_hour", "3 runs per hour"), ("runs_per_day", "3 runs per day")])
+async def test_over_budget_tasks_wait_until_there_is_room(live: Live, vault: Path, clock: Clock, budget: str, text: str):
+    graph = star(vault, 5)
+    async with live(always_edits(), clock=clock, **{f"budget.{budget}": 3}) as life:
+        touch_up(vault, "x", "- new", graph)
+        await life.until(lambda: life.told("budget.exceeded") and not life.daemon.worker.busy)
+        told = await health(life)
+
+        assert len(ran(life)) == 3
+        assert [item["reason"] for item in told["waiting"]] == [f"the budget of {text} is used up"] * 2
+        assert told["budget"]["runs_last_hour"] == 3
+
+        clock.forward(life, hours=25 if budget == "runs_per_day" else 1.01)
+        await life.until(lambda: len(ran(life)) == 5)
+        await life.settled()
+        assert len(life.told("budget.exceeded")) == 1
+
+
+async def test_a_cause_has_its_own_budget_and_another_persons_change_is_not_kept_waiting_by_it(live: Live, vault: Path):
+    graph = star(vault, 4)
+    async with live(always_edits(), budget__runs_per_cause=2) as life:
+        touch_up(vault, "x", "- new", graph)
+        await life.until(lambda: len(life.told("budget.exceeded")) == 2 and not life.daemon.worker.busy)
+        assert len(ran(life)) == 2
+        assert {item["reason"] for item in (await health(life))["waiting"]} == {"the budget of 2 runs per cause is used up"}
+
+        touch_up(vault, "x", "- newer", graph)
+        await life.until(lambda: len(ran(life)) == 4 and not life.daemon.worker.busy)
+
+        waiting = {task.watcher for task in life.daemon.queue.all()}
+        assert len(waiting) == 2
+        assert all(task.reason for task in life.daemon.queue.all())
+
+
+async def test_a_budget_outlasts_a_restart(live: Live, vault: Path, clock: Clock):
+    graph = star(vault, 4)
+    async with live(always_edits(), clock=clock, budget__runs_per_hour=2) as life:
+        touch_up(vault, "x", "- new", graph)
+        await life.until(lambda: life.told("budget.exceeded") and not life.daemon.worker.busy)
+    async with live(always_edits(), clock=clock, budget__runs_per_hour=2) as life:
+        await life.until(lambda: life.told("budget.exceeded"))
+        assert ran(life) == []
+        clock.forward(life, hours=1.01)
+        await life.until(lambda: len(ran(life)) == 2)
+        await life.settled()
+
+
+async def test_a_paused_daemon_begins_nothing_also_after_a_restart(live: Live, vault: Path):
+    graph = star(vault, 1)
+    async with live(always_edits()) as life:
+        life.daemon.worker.pause()
+        touch_up(vault, "x", "- new", graph)
+        await life.until(lambda: life.told("task.queued"))
+    async with live(always_edits()) as life:
+        assert life.daemon.worker.paused
+        assert [task.watcher for task in life.daemon.queue.all()] == ["w0/AGENTS.md"]
+        touch_up(vault, "x", "- newer", graph)
+        await life.until(lambda: life.told("file.modified"))
+        assert life.told("task.started") == []
+
+        life.daemon.worker.resume()
+        await life.until(lambda: ran(life))
+        await life.settled()
+        assert not life.daemon.worker.paused
+
+
+async def test_an_agent_that_is_unavailable_is_tried_again_later_in_the_same_run_which_counts_once(live: Live, vault: Path, clock: Clock):
+    attempts: list[str] = []
+
+    async def script(job: Job) -> list[Block]:
+        attempts.append(job.id)
+        if len(attempts) < 3:
+            raise AgentUnavailableError("no login was found")
+        return [use("no_change", reason="fine")]
+
+    graph = star(vault, 1)
+    async with live(ScriptedBackend(script), clock=clock) as life:
+        touch_up(vault, "x", "- new", graph)
+        for number in (1, 2):
+            await life.until(lambda count=number: len(attempts) == count and not life.daemon.worker.busy)
+            assert [item["reason"] for item in (await health(life))["waiting"]] == ["no login was found"]
+            clock.forward(life, seconds=61)
+        await life.until(lambda: ran(life))
+        await life.settled()
+
+        assert len(set(attempts)) == 1
+        assert (await health(life))["budget"]["runs_last_hour"] == 1
+        assert [run["outcome"] for run in life.daemon.history.runs()] == ["unchanged"]
+
+
+async def test_a_run_that_waits_for_its_agent_goes_on_after_a_restart(live: Live, vault: Path, clock: Clock):
+    async def refuse(_job: Job) -> list[Block]:
+        raise AgentUnavailableError("no login was found")
+
+    graph = star(vault, 1)
+    async with live(ScriptedBackend(refuse), clock=clock) as life:
+        touch_up(vault, "x", "- new", graph)
+        await life.until(lambda: any(task.attempts for task in life.daemon.queue.all()))
+        before = life.daemon.history.runs()
+    clock.ahead += timedelta(seconds=11)
+    async with live(always_edits(), clock=clock) as life:
+        await life.until(lambda: ran(life))
+        await life.settled()
+
+        assert [run["id"] for run in life.daemon.history.runs()] == [run["id"] for run in before]
+
+
+@pytest.mark.parametrize("error", [AgentFailedError("out of turns"), RuntimeError("a bug"), asyncio.CancelledError(), MemoryError()])
+async def test_an_agent_that_fails_in_any_way_leaves_the_difference_for_the_next_change(live: Live, vault: Path, error: BaseException):
+    jobs: list[Job] = []
+
+    async def script(job: Job) -> list[Block]:
+        jobs.append(job)
+        if len(jobs) == 1:
+            raise error
+        return [use("no_change", reason="fine")]
+
+    graph: dict[str, list[str]] = {"x": [], "y": [], "w": ["x", "y"]}
+    write(vault, graph)
+    async with live(ScriptedBackend(script)) as life:
+        touch_up(vault, "x", "- new", graph)
+        await life.until(lambda: ran(life))
+        await life.settled()
+        assert [run["outcome"] for run in life.told("run.finished")] == ["failed"]
+        assert [review.path for review in life.daemon.reviews.of("w/AGENTS.md")] == ["x/AGENTS.md"]
+
+        touch_up(vault, "y", "- new", graph)
+        await life.until(lambda: len(ran(life)) == 2)
+        await life.settled()
+        assert [change.path for change in jobs[1].changes] == ["x/AGENTS.md", "y/AGENTS.md"]
+
+
+async def test_a_backend_that_hangs_is_ended_with_the_daemon(live: Live, vault: Path):
+    begun = asyncio.Event()
+
+    class Hanging:
+        name = "hanging"
+
+        async def run(self, _job: Job) -> AsyncIterator[Step]:
+            begun.set()
+            await asyncio.Event().wait()
+            yield
+
+        async def close(self) -> None:
+            pass
+
+    graph = star(vault, 1)
+    async with live(Hanging()) as life:
+        touch_up(vault, "x", "- new", graph)
+        await asyncio.wait_for(begun.wait(), 15)
+    async with live(always_edits()) as life:
+        await life.until(lambda: ran(life))
+        assert len(life.daemon.history.runs()) == 1
+
+
+async def test_a_clock_that_is_set_back_by_years_stops_nothing(live: Live, vault: Path, clock: Clock):
+    """Runs that were counted in the future count for nothing, and tasks due then are due now."""
+    graph = star(vault, 2)
+    clock.ahead = timedelta(days=5000)
+    async with live(always_edits(), clock=clock, budget__runs_per_hour=2) as life:
+        touch_up(vault, "x", "- new", graph)
+        await life.until(lambda: len(ran(life)) == 2)
+        await life.settled()
+        life.daemon.worker.pause()
+        touch_up(vault, "x", "- newer", graph)
+        await life.until(lambda: len(life.daemon.queue.all()) == 2)
+        clock.ahead = timedelta()
+        life.daemon.worker.resume()
+        await life.until(lambda: len(ran(life)) == 4)

@@ -1,0 +1,86 @@
+"""Explaining: for each line of a living note, who wrote it and what led to that."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+from parachuted.tools import Why
+from parachuted.vault import VaultPath
+from tests.stories.graphs import touch_up, write
+from tests.stories.life import Life, Live, save
+
+ROOT = Path(__file__).resolve().parents[2]
+GRAPH: dict[str, list[str]] = {"a": [], "b": ["a"]}
+B = VaultPath("b/AGENTS.md")
+
+
+async def follow(life: Life, focus: str) -> str:
+    """a is edited and b follows. Returns b's run."""
+    before = len(life.told("run.finished"))
+    touch_up(life.vault, "a", focus, GRAPH)
+    await life.until(lambda: len(life.told("run.finished")) > before)
+    await life.settled()
+    return str(life.told("run.finished")[-1]["run"])
+
+
+def authors(life: Life) -> dict[str, str]:
+    """Each line of b with its run, or who else wrote it."""
+    why = Why(life.daemon.store, life.daemon._objects, life.daemon.history)
+    return {line.text: line.run or line.by for line in why.lines(B) if line.text.strip()}
+
+
+async def ask(place: str) -> dict[str, object]:
+    """As a person types it."""
+    command = [sys.executable, "-m", "parachuted", "why", place, "--json"]
+    process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
+    answer, _errors = await process.communicate()
+    return dict(json.loads(answer))
+
+
+async def test_lines_are_told_apart_through_edits_and_an_undo(live: Live, vault: Path):
+    write(vault, GRAPH)
+    async with live() as life:
+        first = await follow(life, "- sow")
+        assert (authors(life)["# b"], authors(life)["  - sow"]) == ("person", first)
+
+        save(vault / B, (vault / B).read_text("utf-8").replace("> About b.", "> About b, by hand."))
+        second = await follow(life, "- harvest")
+        told = authors(life)
+        assert told["> About b, by hand."] == "person"
+        assert told["  - harvest"] == second
+        assert told["- [a](../a/AGENTS.md) — About a."] == first
+
+        await life.daemon.undo.undo(second)
+        told = authors(life)
+        assert (told["> About b, by hand."], told["  - sow"]) == ("person", first)
+        assert set(told.values()) == {"person", first}
+
+
+async def test_what_a_person_makes_of_a_runs_line_is_the_persons(live: Live, vault: Path):
+    write(vault, GRAPH)
+    async with live() as life:
+        run = await follow(life, "- sow")
+        save(vault / B, (vault / B).read_text("utf-8").replace("  - sow", "  - sow, but late"))
+        await life.settled()
+
+        assert authors(life)["  - sow, but late"] == "person"
+        assert run in authors(life).values()
+
+
+async def test_the_command_explains_a_line_down_to_the_edit_that_led_to_it(live: Live, vault: Path):
+    write(vault, GRAPH)
+    async with live() as life:
+        run = await follow(life, "- sow")
+        lines = (vault / B).read_text("utf-8").splitlines()
+        number = lines.index("  - sow") + 1
+        told = await ask(f"b/AGENTS.md:{number}")
+        title = await ask(f"b/AGENTS.md:{lines.index('# b') + 1}")
+        whole = await ask("b/AGENTS.md")
+
+        assert [(line["number"], line["text"], line["run"]) for line in told["lines"]] == [(number, "  - sow", run)]
+        assert told["runs"][run]["causes"][0]["path"] == "a/AGENTS.md"
+        assert [(line["by"], line["run"]) for line in title["lines"]] == [("person", None)]
+        assert [line["text"] for line in whole["lines"]] == lines

@@ -1,0 +1,475 @@
+"""Faults: what the system, the disk or a storm of changes does to the daemon.
+
+In the end it knows what is there, and has told each change once.
+"""
+# ruff: noqa: ASYNC240  these tests are about files: what they do to them on the loop takes microseconds
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from parachuted.errors import StorageFailedError
+from parachuted.events import Pace
+from tests.stories.apart import apart, index_left_by
+from tests.stories.life import Life, Live, note, save
+from tests.stories.listing import assert_index_equals_disk, followed, fresh_index, kinds, listing
+
+QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
+LONGEST_HOLD_S = 0.1
+ACTOR = """
+import os, pathlib, sys
+sys.path.insert(0, os.getcwd())
+from tests.stories import actors
+getattr(actors, sys.argv[1])(pathlib.Path(sys.argv[2]), int(sys.argv[3]))
+"""
+
+
+async def act(name: str, vault: Path, count: int) -> None:
+    """Let another process do something to the vault, as others do."""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", ACTOR, name, str(vault), str(count))
+    assert await process.wait() == 0
+
+
+@contextlib.asynccontextmanager
+async def with_a_queue_of(length: int, live: Live) -> AsyncIterator[Life]:
+    """A daemon whose queue of hints is so short; the system's setting counts at the daemon's start and is put back at once."""
+    if not os.access(QUEUE, os.W_OK):
+        pytest.skip("this system does not let us shorten inotify's queue")
+    usual = QUEUE.read_text()
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            QUEUE.write_text(str(length))
+            life = await stack.enter_async_context(live())
+        finally:
+            QUEUE.write_text(usual)
+        yield life
+
+
+def as_root_without(*capabilities: str) -> list[str]:
+    """The words of a command that runs another without these rights."""
+    if shutil.which("setpriv") is None or os.geteuid() != 0:
+        return []
+    return ["setpriv", f"--bounding-set={','.join(f'-{name}' for name in capabilities)}"]
+
+
+def with_watches(count: int) -> list[str]:
+    """The words of a command that runs another with so many inotify watches."""
+    script = f'echo {count} > /proc/sys/user/max_inotify_watches && exec "$@"'
+    command = ["unshare", "--user", "--map-root-user", "sh", "-c", script, "sh"]
+    if shutil.which("unshare") is None or subprocess.run([*command, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this system does not let us have fewer watches")
+    return command
+
+
+async def quiet(life: Life, seconds: float = 30) -> None:
+    """Until what was done has been heard of and nothing is held back; no walk helps on."""
+    life.daemon.noticer._watcher.poll()
+    await life.until(lambda: not life.daemon.noticer.busy, seconds)
+
+
+def fill(vault: Path, count: int) -> list[str]:
+    """Save so many notes; their paths."""
+    paths = [f"{number % 5}/note {number}.md" for number in range(count)]
+    for path in paths:
+        (vault / path).parent.mkdir(exist_ok=True)
+        (vault / path).write_text(f"# {path}\n")
+    return paths
+
+
+# Storms
+
+
+async def test_new_folders_with_files_at_once_are_all_seen(live: Live, vault: Path, torture):
+    count = 2000 if torture else 400
+    for _ in range(20 if torture else 1):
+        async with live() as life:
+            await act("make_nested_folders", vault, count)
+            await quiet(life)
+
+            assert kinds(life) == {f"d{number}/sub/deeper/note.md": ["created"] for number in range(count)}
+            assert_index_equals_disk(life.daemon, vault)
+        for folder in vault.iterdir():
+            shutil.rmtree(folder)
+        shutil.rmtree(vault.parent / "home/state")
+
+
+async def test_a_burst_of_new_files_is_told_once_each_and_never_holds_the_loop(live: Live, vault: Path, torture):
+    count = 60_000 if torture else 1500
+    async with live() as life, longest_hold() as held:
+        await act("write_many", vault, count)
+        await quiet(life, 120)
+        of_its_own_work, by_the_clock = held
+
+        assert of_its_own_work < LONGEST_HOLD_S
+        assert by_the_clock < 10 * LONGEST_HOLD_S
+        assert kinds(life) == {f"{number % 10}/note {number}.md": ["created"] for number in range(count)}
+        assert_index_equals_disk(life.daemon, vault)
+
+
+@contextlib.asynccontextmanager
+async def longest_hold() -> AsyncIterator[list[float]]:
+    """For how long the loop has been held at most, in seconds: of its own work, and, since the machine may be busy, by the clock."""
+    longest = [0.0, 0.0]
+
+    async def tick() -> None:
+        before = time.thread_time(), time.monotonic()
+        while True:
+            await asyncio.sleep(0.001)
+            now = time.thread_time(), time.monotonic()
+            longest[:] = (max(held, end - start) for held, start, end in zip(longest, before, now, strict=True))
+            before = now
+
+    task = asyncio.get_running_loop().create_task(tick(), name="tick")
+    yield longest
+    task.cancel()
+
+
+async def test_many_files_replaced_at_once_are_told_once_each(live: Live, vault: Path, torture):
+    paths = fill(vault, 10_000 if torture else 800)
+    async with live() as life:
+        await act("replace_all", vault, 1)
+        await quiet(life, 60)
+
+        assert kinds(life) == {path: ["modified"] for path in paths}
+        assert_index_equals_disk(life.daemon, vault)
+
+
+async def test_a_checkout_of_another_branch_is_told_once_a_file(live: Live, vault: Path, torture):
+    count = 10_000 if torture else 500
+    git(vault, "init", "-q", "-b", "one")
+    fill(vault, count)
+    git(vault, "add", "-A")
+    git(vault, "commit", "-q", "-m", "one")
+    git(vault, "checkout", "-q", "-b", "two")
+    for number, path in enumerate(sorted(vault.glob("*/*.md"))):
+        if number % 10 == 0:
+            path.unlink()
+        else:
+            path.write_text(f"another text of {path.name}\n")
+    save(vault / "new/one.md", "new")
+    git(vault, "add", "-A")
+    git(vault, "commit", "-q", "-m", "two")
+    before = fresh_index(vault)
+    async with live() as life:
+        await asyncio.to_thread(git, vault, "checkout", "-q", "one")
+        await quiet(life, 60)
+
+        assert followed(before.paths(), life) == set(life.daemon.index.paths())
+        assert {path for path, told in kinds(life).items() if len(told) > 1} == set()
+        assert len(kinds(life)) == count + 1
+        assert_index_equals_disk(life.daemon, vault)
+
+
+def git(vault: Path, *words: str) -> None:
+    settings = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false", "-c", "gc.auto=0"]
+    subprocess.run(["git", *settings, *words], cwd=vault, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("length", [16, 64])
+async def test_nothing_is_missed_when_the_queue_overflows(length: int, live: Live, vault: Path, torture):
+    paths = fill(vault, 10_000 if torture else 300)
+    async with with_a_queue_of(length, live) as life:
+        await act("replace_all", vault, 1)
+        await act("make_nested_folders", vault, 50)
+        await quiet(life, 60)
+
+        new = {f"d{number}/sub/deeper/note.md": ["created"] for number in range(50)}
+        assert kinds(life) == {path: ["modified"] for path in paths} | new
+        assert_index_equals_disk(life.daemon, vault)
+
+
+async def test_nothing_is_missed_while_the_process_is_stopped(vault: Path, home: Path, torture):
+    count = 8000 if torture else 2000
+    paths = fill(vault, count)
+    async with apart(vault, home) as life:
+        os.kill(life.pid, signal.SIGSTOP)
+        await act("make_noise", vault, 20_000)  # fills the queue, so that the hints that follow are lost
+        await act("replace_all", vault, 1)
+        os.kill(life.pid, signal.SIGCONT)
+        await life.until(lambda: len(kinds(life)) == count)
+        last = fresh_index(vault)
+        await life.until(lambda: {str(e.data["path"]): e.data["digest"] for e in life.events} == {p: last.get(p).digest for p in paths})
+
+    assert kinds(life) == {path: ["modified"] for path in paths}
+    assert listing(index_left_by(vault, home)) == listing(fresh_index(vault))
+
+
+# Files that are being written
+
+
+@pytest.mark.parametrize("path", ["new.md", "note.md"])
+async def test_a_file_that_is_written_slowly_is_never_seen_half(path: str, live: Live, vault: Path):
+    save(vault / "note.md", "# old\n")
+    async with live() as life:
+        await act("write_slowly", vault / path, 60)
+        await quiet(life)
+
+        assert kinds(life) == {path: ["created" if path == "new.md" else "modified"]}
+        assert_index_equals_disk(life.daemon, vault)
+
+
+async def test_a_file_that_stays_open_is_seen_once_it_is_left_alone(live: Live, vault: Path):
+    save(vault / "log.md", "# log\n")
+    async with live() as life:
+        with (vault / "log.md").open("a") as file:
+            for line in range(5):
+                file.write(f"line {line}\n")
+                file.flush()
+            await life.until(lambda: kinds(life))
+            assert life.daemon.index.get("log.md").size == (vault / "log.md").stat().st_size
+            file.write("the last line\n")
+        await quiet(life)
+
+        assert kinds(life) == {"log.md": ["modified", "modified"]}
+        assert_index_equals_disk(life.daemon, vault)
+
+
+async def test_a_file_that_is_always_being_written_is_seen_after_a_while(live: Live, vault: Path):
+    save(vault / "log.md", "# log\n")
+    async with live() as life:
+        life.daemon.noticer._held._pace = Pace(patience=0.5)
+        writer = asyncio.get_running_loop().create_task(act("append_for_ever", vault / "log.md", 10), name="writer")
+        try:
+            await life.until(lambda: len(kinds(life).get("log.md", [])) == 2)
+        finally:
+            (vault / "stop").touch()
+            await writer
+
+
+# The vault itself
+
+
+async def test_a_vault_that_is_renamed_away_is_waited_for(live: Live, vault: Path):
+    fill(vault, 30)
+    async with live() as life:
+        vault.rename(vault.with_name("away"))
+        await life.until(lambda: "vault" in life.daemon.problems.all())
+        save(vault.with_name("away") / "0/note 0.md", "changed while away")
+        with pytest.raises(StorageFailedError):
+            await life.daemon.noticer.rescan()
+        vault.with_name("away").rename(vault)
+        await life.until(lambda: "vault" not in life.daemon.problems.all())
+        await quiet(life)
+
+        assert kinds(life) == {"0/note 0.md": ["modified"]}
+        assert_index_equals_disk(life.daemon, vault)
+
+
+@pytest.mark.parametrize("count", [3, 30])
+async def test_an_empty_folder_in_the_vaults_place_deletes_nothing(count: int, live: Live, vault: Path):
+    fill(vault, count)
+    async with live() as life:
+        hasten(life)
+        vault.rename(vault.with_name("away"))
+        vault.mkdir()
+        await life.until(lambda: "missing" in life.daemon.problems.all())
+        await life.until(lambda: sum(e.event == "vault.problem" and e.data["subject"] == "missing" for e in life.events) == 1)
+        vault.rmdir()
+        vault.with_name("away").rename(vault)
+        await life.until(lambda: not life.daemon.problems.all())
+        save(vault / "0/note 0.md", "changed")
+        await quiet(life)
+
+        assert kinds(life) == {"0/note 0.md": ["modified"]}
+        assert_index_equals_disk(life.daemon, vault)
+
+
+async def test_an_empty_folder_in_the_vaults_place_at_the_start_deletes_nothing(live: Live, vault: Path):
+    fill(vault, 3)
+    async with live():
+        pass
+    vault.rename(vault.with_name("away"))
+    vault.mkdir()
+    async with live() as life:
+        hasten(life)
+        assert "missing" in life.daemon.problems.all()
+        vault.rmdir()
+        vault.with_name("away").rename(vault)
+        await life.until(lambda: not life.daemon.problems.all())
+        await quiet(life)
+
+        assert kinds(life) == {}
+        assert_index_equals_disk(life.daemon, vault)
+
+
+def hasten(life: Life) -> None:
+    """Let the daemon look more often at whether its vault is there: a folder put in its place gives no hint."""
+    life.daemon.noticer._pace = Pace(heartbeat=0.05)
+
+
+async def test_a_disk_mounted_over_the_vault_deletes_nothing(live: Live, vault: Path):
+    fill(vault, 30)
+    async with live() as life:
+        hasten(life)
+        with mounted(vault):
+            await life.until(lambda: "missing" in life.daemon.problems.all())
+        await life.until(lambda: not life.daemon.problems.all())
+        await quiet(life)
+
+        assert kinds(life) == {}
+        assert_index_equals_disk(life.daemon, vault)
+
+
+@contextlib.contextmanager
+def mounted(folder: Path) -> Iterator[None]:
+    if subprocess.run(["mount", "-t", "tmpfs", "tmpfs", folder], check=False, capture_output=True).returncode:
+        pytest.skip("this system does not let us mount")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+async def test_most_files_deleted_at_once_are_believed_once_a_person_says_so(live: Live, vault: Path):
+    paths = fill(vault, 60)
+    async with live() as life:
+        for path in paths[:40]:
+            (vault / path).unlink()
+        await life.until(lambda: "missing" in life.daemon.problems.all())
+        save(vault / paths[50], "changed meanwhile")
+        await quiet(life)
+        await life.daemon.noticer.rescan()
+        assert kinds(life) == {paths[50]: ["modified"]}
+        await life.daemon.noticer.rescan(accept_missing=True)
+
+        assert kinds(life) == {paths[50]: ["modified"]} | {path: ["deleted"] for path in paths[:40]}
+        assert life.daemon.problems.all() == {}
+        assert_index_equals_disk(life.daemon, vault)
+
+
+async def test_a_mass_deletion_in_pieces_is_not_believed_either(live: Live, vault: Path, torture):
+    fill(vault, 10_000 if torture else 1500)
+    async with live() as life:
+        await asyncio.to_thread(subprocess.run, ["rm", "-rf", *vault.iterdir()], check=True)
+        await life.until(lambda: "missing" in life.daemon.problems.all())
+        await quiet(life)
+
+        assert kinds(life) == {}
+
+
+async def test_fewer_deletions_are_believed(live: Live, vault: Path):
+    paths = fill(vault, 60)
+    async with live() as life:
+        for path in paths[:25]:
+            (vault / path).unlink()
+        await quiet(life)
+
+        assert kinds(life) == {path: ["deleted"] for path in paths[:25]}
+        assert life.daemon.problems.all() == {}
+
+
+# Limits and rights
+
+
+async def test_where_watches_run_out_the_vault_is_walked_again_and_again(vault: Path, home: Path):
+    for number in range(80):
+        save(vault / f"{number}/note.md", f"# {number}\n")
+    async with apart(vault, home, *with_watches(64)) as life:
+        health = await life.health()
+        assert health["vault"]["watched_by"] == "polling"
+        assert "watching" in health["problems"]
+        for number in range(80):
+            save(vault / f"{number}/note.md", "changed")
+        await life.until(lambda: len(kinds(life)) == 80)
+
+    assert kinds(life) == {f"{number}/note.md": ["modified"] for number in range(80)}
+    assert listing(index_left_by(vault, home)) == listing(fresh_index(vault))
+
+
+async def test_nothing_in_a_folder_that_cannot_be_read_is_taken_as_gone(vault: Path, home: Path):
+    paths = fill(vault, 30)
+    async with apart(vault, home, *as_root_without("dac_override", "dac_read_search")) as life:
+        (vault / "1").chmod(0o000)
+        save(vault / "0/note 0.md", "changed")
+        await life.until(lambda: kinds(life))
+    (vault / "0/note 0.md").write_text("changed again")
+    async with apart(vault, home, *as_root_without("dac_override", "dac_read_search")) as life:
+        assert "file:1" in (await life.health())["problems"]
+    (vault / "1").chmod(0o755)
+
+    assert kinds(life) == {}
+    assert set(index_left_by(vault, home).paths()) == set(paths)
+
+
+# What is ignored
+
+
+async def test_files_come_and_go_with_the_rules_of_what_is_ignored(live: Live, vault: Path):
+    for path in ("note.md", "Private/one.md", "Private/deep/two.md", "draft.md"):
+        save(vault / path, f"# {path}\n")
+    hidden = ("Private/one.md", "Private/deep/two.md", "draft.md")
+    async with live() as life:
+        save(vault / ".parachuteignore", "Private/\ndraft.*\n")
+        await life.until(lambda: len(kinds(life)) == 4)
+        save(vault / "Private/one.md", "changed where nobody looks")
+        save(vault / "note.md", "changed")
+        await quiet(life)
+        assert kinds(life) == {".parachuteignore": ["created"], "note.md": ["modified"]} | {path: ["deleted"] for path in hidden}
+        assert_index_equals_disk(life.daemon, vault)
+        (vault / ".parachuteignore").unlink()
+        await life.until(lambda: len(kinds(life)[".parachuteignore"]) == 2)
+        await quiet(life)
+
+        assert all(kinds(life)[path] == ["deleted", "created"] for path in hidden)
+        assert_index_equals_disk(life.daemon, vault)
+
+
+async def test_ignoring_most_of_the_vault_is_no_mass_deletion(live: Live, vault: Path):
+    fill(vault, 60)
+    save(vault / "note.md", "# note\n")
+    async with live() as life:
+        save(vault / ".parachuteignore", "/[0-9]/\n")
+        await life.until(lambda: len(life.daemon.index) == 2)
+        await quiet(life)
+
+        assert life.daemon.problems.all() == {}
+        assert_index_equals_disk(life.daemon, vault)
+
+
+async def test_rules_that_cannot_be_read_are_a_problem(live: Live, vault: Path):
+    save(vault / ".parachuteignore", "a\\\n!\n")
+    async with live() as life:
+        assert ".parachuteignore" in life.daemon.problems.all()
+        save(vault / ".parachuteignore", "drafts/\n")
+        await life.until(lambda: not life.daemon.problems.all())
+
+
+# The state
+
+
+async def test_what_cannot_be_recorded_is_noticed_once_it_can(live: Live, vault: Path, home: Path):
+    save(vault / "AGENTS.md", note("Everything", watch=["*.md"]))
+    save(vault / "note.md", "# one\n")
+    async with live() as life:
+        hasten(life)
+        keeper = life.daemon.noticer._keeper
+        listeners = keeper._listeners
+        refused: list[object] = []
+
+        async def refuse(changes: object) -> NoReturn:
+            refused.append(changes)
+            raise StorageFailedError("the disk is full")
+
+        keeper._listeners = replace(listeners, record=refuse)
+        save(vault / "note.md", "# two\n")
+        await life.until(lambda: "vault" in life.daemon.problems.all())
+        keeper._listeners = listeners
+        await life.until(lambda: not life.daemon.problems.all())
+        await quiet(life)
+
+        assert refused
+        assert kinds(life)["note.md"] == ["modified"]
+        assert_index_equals_disk(life.daemon, vault)

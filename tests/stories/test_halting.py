@@ -1,0 +1,198 @@
+"""Halting: whatever the watch graph, a person's change leads to at most as many runs as the plan said."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+
+from parachuted.agents import Job
+from parachuted.testing import Block, ScriptedBackend, use
+from tests.stories.graphs import always_edits, behind, digests, open_differences, planned, random_graph, runs_by_cause, touch_up, write
+from tests.stories.life import Life, Live, note, save
+
+
+async def woken_by(life: Life, count: int) -> None:
+    await life.until(lambda: len(life.told("run.finished")) >= count)
+    await life.settled()
+
+
+def assert_each_at_most_once(life: Life, allowed: set[str]) -> None:
+    for cause, watchers in runs_by_cause(life).items():
+        assert len(watchers) == len(set(watchers)), f"{cause} woke somebody twice: {sorted(watchers)}"
+        assert set(watchers) <= allowed
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        {"a": ["b"], "b": ["a"]},
+        {"a": ["a"], "b": ["a", "b"]},
+        {"a": ["c"], "b": ["a"], "c": ["b"]},
+        {"a": [], "b": ["a", "d"], "c": ["b"], "d": ["c"], "e": ["d"]},
+    ],
+    ids=["two that watch each other", "itself", "a ring", "a ring with a way in and out"],
+)
+async def test_an_agent_that_always_edits_runs_as_often_as_planned_and_no_more(live: Live, vault: Path, graph: dict[str, list[str]]):
+    write(vault, graph)
+    async with live(always_edits()) as life:
+        plan = planned(life, "a")
+        touch_up(vault, "a", "- new", graph)
+        await woken_by(life, len(plan))
+
+        assert sorted(str(run["watcher"]) for run in life.told("run.finished")) == sorted(plan)
+        assert_each_at_most_once(life, set(plan))
+
+
+async def test_a_note_that_watches_itself_alone_wakes_nobody(live: Live, vault: Path):
+    write(vault, {"a": ["a"]})
+    async with live(always_edits()) as life:
+        touch_up(vault, "a", "- new", {"a": ["a"]})
+        await life.until(lambda: life.told("file.modified"))
+        await life.settled()
+
+        assert planned(life, "a") == []
+        assert life.told("task.queued") == []
+
+
+async def test_a_diamond_ends_in_one_run_with_both_differences(live: Live, vault: Path):
+    backend = always_edits()
+    graph: dict[str, list[str]] = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]}
+    write(vault, graph)
+    async with live(backend) as life:
+        touch_up(vault, "a", "- new", graph)
+        await woken_by(life, 3)
+
+        assert [job.watcher for job in backend.jobs][2:] == ["d/AGENTS.md"]
+        assert [change.path for change in backend.jobs[-1].changes] == ["b/AGENTS.md", "c/AGENTS.md"]
+
+
+async def test_one_who_waits_sees_what_a_long_way_brought(live: Live, vault: Path):
+    """d watches a itself, and what a's change leads to over two others."""
+    backend = always_edits()
+    graph = {"a": [], "b": ["a"], "c": ["b"], "d": ["a", "c"]}
+    write(vault, graph)
+    async with live(backend) as life:
+        touch_up(vault, "a", "- new", graph)
+        await woken_by(life, 3)
+
+        assert [job.watcher for job in backend.jobs] == ["b/AGENTS.md", "c/AGENTS.md", "d/AGENTS.md"]
+        assert [change.path for change in backend.jobs[-1].changes] == ["a/AGENTS.md", "c/AGENTS.md"]
+
+
+async def test_what_was_halted_stays_open_and_is_part_of_the_next_task(live: Live, vault: Path):
+    backend = always_edits()
+    graph = {"a": ["b", "x"], "b": ["a"], "x": []}
+    write(vault, graph)
+    async with live(backend) as life:
+        touch_up(vault, "x", "- one", graph)
+        await woken_by(life, 2)
+        assert [(review.watcher, review.path) for review in life.daemon.reviews.of("a/AGENTS.md")] == [("a/AGENTS.md", "b/AGENTS.md")]
+
+        touch_up(vault, "x", "- two", graph)
+        await woken_by(life, 4)
+
+        assert [job.watcher for job in backend.jobs] == ["a/AGENTS.md", "b/AGENTS.md"] * 2
+        assert [change.path for change in backend.jobs[2].changes] == ["b/AGENTS.md", "x/AGENTS.md"]
+        assert "edit 1" in backend.jobs[2].changes[0].diff
+
+
+async def test_a_change_of_white_space_does_not_wake_one_who_is_behind(live: Live, vault: Path):
+    graph = {"a": ["b", "x"], "b": ["a"], "x": []}
+    write(vault, graph)
+    async with live(always_edits()) as life:
+        touch_up(vault, "x", "- one", graph)
+        await woken_by(life, 2)
+        assert life.daemon.reviews.get("a/AGENTS.md", "b/AGENTS.md") is not None
+        text = (vault / "b/AGENTS.md").read_text("utf-8")
+        save(vault / "b/AGENTS.md", text.replace("\n\n", "\n\n\n"))
+        await life.until(lambda: "person" in [change["by"] for change in life.told("file.modified") if change["path"] == "b/AGENTS.md"])
+        await life.settled()
+
+        assert len(life.told("run.finished")) == 2
+
+
+async def test_edits_of_several_people_come_together_in_one_run(live: Live, vault: Path):
+    backend = always_edits()
+    save(vault / "AGENTS.md", note("Everything", watch=["*"]))
+    graph: dict[str, list[str]] = {"a": [], "b": [], "c": []}
+    write(vault, graph)
+    async with live(backend, bubble__quiet_s=0.5) as life:
+        for number, name in enumerate("abc"):
+            touch_up(vault, name, "- new", graph)
+            await life.until(lambda count=number + 1: len(life.told("file.modified")) == count)
+        await woken_by(life, 1)
+
+        assert [[change.path for change in job.changes] for job in backend.jobs] == [["a/AGENTS.md", "b/AGENTS.md", "c/AGENTS.md"]]
+        (document,) = life.daemon.history.runs()
+        assert len(document["causes"]) == 3
+
+
+async def test_a_note_that_is_being_written_is_not_looked_at(live: Live, vault: Path):
+    """b and a watch each other; while the agent of one is at work, that of the other waits."""
+    at_work: set[str] = set()
+    together: list[set[str]] = []
+
+    async def script(job: Job) -> list[Block]:
+        at_work.add(job.watcher)
+        together.append(set(at_work))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        at_work.discard(job.watcher)
+        return [use("update_context", file_path=job.watcher, section="Facts", content=f"- {len(together)}")]
+
+    graph = {"a": ["b", "x"], "b": ["a", "x"], "x": []}
+    write(vault, graph)
+    async with live(ScriptedBackend(script), agent__concurrency=4) as life:
+        touch_up(vault, "x", "- new", graph)
+        await woken_by(life, 2)
+
+        assert together == [{"a/AGENTS.md"}, {"b/AGENTS.md"}]
+
+
+async def test_a_hundred_watchers_of_everything_run_once_each(live: Live, vault: Path, torture):
+    size = 100 if torture else 25
+    graph: dict[str, list[str]] = {f"n{number}": ["**/*.md"] for number in range(size)}
+    write(vault, graph)
+    save(vault / "plan.md", "# Plan\n")
+    budget = {"budget.runs_per_hour": 1000, "budget.runs_per_cause": 1000}
+    async with live(always_edits(), **budget) as life:
+        save(vault / "plan.md", "# Plan\n\n- do it\n")
+        await life.until(lambda: len(life.told("run.finished")) >= size, 60 if not torture else 600)
+        await life.settled(60)
+
+        assert len(life.told("run.finished")) == size
+        assert_each_at_most_once(life, {f"{name}/AGENTS.md" for name in graph})
+
+
+async def test_random_graphs_stay_within_their_plans(live: Live, vault: Path, torture):
+    """Many graphs at once, each in a corner of its own; a person edits some notes of each, twice."""
+    seed = random.randrange(1 << 32)  # noqa: S311  a seed to be told
+    rng = random.Random(seed)  # noqa: S311
+    graphs = {
+        f"g{number}/": random_graph(rng, rng.randint(2, 60 if torture else 7), f"g{number}/") for number in range(60 if torture else 8)
+    }
+    for graph in graphs.values():
+        write(vault, graph)
+    first = digests(vault)
+    seen: dict[tuple[str, str], str] = {}
+    budget = {"budget.runs_per_hour": 100_000, "budget.runs_per_day": 100_000, "budget.runs_per_cause": 100_000}
+    async with live(always_edits(seen, vault), agent__concurrency=8, **budget) as life:
+        for turn in range(2):
+            before = len(life.told("run.finished"))
+            edited = [name for graph in graphs.values() for name in rng.sample(sorted(graph), min(len(graph), rng.randint(1, 3)))]
+            plans = {name: set(planned(life, name)) for name in edited}
+            for name in edited:
+                touch_up(vault, name, f"- turn {turn}", graphs[name.partition("/")[0] + "/"])
+            await life.settled(600 if torture else 30)
+
+            allowed = set().union(*plans.values())
+            ran = [str(run["watcher"]) for run in life.told("run.finished")[before:]]
+            causes = {str(cause) for change in life.told("file.modified") if change["by"] == "person" for cause in change["causes"]}
+            assert set(ran) == allowed, f"seed {seed}"
+            assert len(ran) <= len(allowed) * len(causes), f"seed {seed}"
+            for cause, watchers in runs_by_cause(life).items():
+                assert len(watchers) == len(set(watchers)), f"seed {seed}: {cause}"
+            assert open_differences(life) == behind(life, first, seen), f"seed {seed}"

@@ -1,0 +1,189 @@
+"""Restarting: a daemon may die at any step of a cascade; the next one ends where an undisturbed one would have."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from parachuted.daemon import state_folder
+from parachuted.presence import running_daemon
+from parachuted.vault import History
+from tests.stories.crashing import LifeSpan, line_of
+from tests.stories.life import note, save
+
+ROOT = Path(__file__).resolve().parents[2]
+GRAPH = {"b": ["p"], "c": ["p"], "d": ["b", "c"], "e": ["d", "p"]}
+"""Two levels beside each other, a diamond, and one that watches the first and the last; the vault's own note watches all of them."""
+
+
+@dataclass
+class Place:
+    """A vault that a daemon knows, which can be put back to how it was; and a program in which daemons live and die."""
+
+    here: Path
+    template: Path
+    program: subprocess.Popen[bytes]
+    began: float = 0.0
+
+    @property
+    def vault(self) -> Path:
+        return self.here / "vault"
+
+    @property
+    def home(self) -> Path:
+        return self.here / "home"
+
+    def put_back(self) -> None:
+        """How it was, and then a person's edit that nobody has noticed yet."""
+        if self.template.exists():
+            shutil.rmtree(self.here)
+            shutil.copytree(self.template, self.here)
+        save(self.vault / "p/AGENTS.md", note("P", focus="- sow"))
+        self.began = time.monotonic()
+
+    def live(self, dies_at: int = 0) -> tuple[bool, int]:
+        """One daemon's life: whether it died, and of how many steps it was."""
+        assert self.program.stdin is not None
+        assert self.program.stdout is not None
+        self.program.stdin.write(line_of(LifeSpan(vault=str(self.vault), home=str(self.home), began=self.began, dies_at=dies_at)))
+        self.program.stdin.flush()
+        told = json.loads(self.program.stdout.readline())
+        assert told["problem"] is None, told["problem"]
+        return told["died"], told["steps"]
+
+    def files(self) -> dict[str, bytes]:
+        files = (path for path in self.vault.rglob("*") if path.is_file() and ".parachute" not in path.parts)
+        return {path.relative_to(self.vault).as_posix(): path.read_bytes() for path in files}
+
+    def runs(self) -> list[tuple[str, str]]:
+        """Each run's watcher with its outcome."""
+        history = History(state_folder(self.home, self.vault) / "history.db")
+        try:
+            return sorted((str(run["watcher"]), str(run["outcome"])) for run in history.runs(limit=1000))
+        finally:
+            history.close()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    here = tmp_path / "here"
+    (here / "home").mkdir(parents=True)
+    save(here / "vault/p/AGENTS.md", note("P"))
+    for name, watched in GRAPH.items():
+        save(here / f"vault/{name}/AGENTS.md", note(name.upper(), watch=watched))
+    save(here / "vault/AGENTS.md", note("All", watch=["*"]))
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.stories.crashing"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as program:
+        place = Place(here=here, template=tmp_path / "template", program=program, began=time.monotonic())
+        place.live()
+        shutil.copytree(here, place.template)
+        yield place
+        program.stdin.close()
+
+
+@pytest.mark.timeout(300)
+def test_a_cascade_cut_short_at_any_step_ends_as_if_nothing_had_been(place: Place, torture):
+    """At every step in turn, or at some of them; and sometimes the next daemon dies too, and the one after that."""
+    place.put_back()
+    _died, steps = place.live()
+    expected, runs = place.files(), place.runs()
+    assert [watcher for watcher, _outcome in runs] == ["AGENTS.md", "b/AGENTS.md", "c/AGENTS.md", "d/AGENTS.md", "e/AGENTS.md"]
+    seed = random.randrange(1 << 32)  # noqa: S311  a seed to be told
+    rng = random.Random(seed)  # noqa: S311
+    chosen = range(1, steps + 1) if torture else sorted(rng.sample(range(1, steps + 1), 12))
+    for step in chosen:
+        place.put_back()
+        deaths = [step]
+        died, _steps = place.live(step)
+        while died and len(deaths) < 3 and rng.random() < 0.5:
+            deaths.append(rng.randrange(1, steps))
+            died, _steps = place.live(deaths[-1])
+        if died:
+            place.live()
+
+        assert place.files() == expected, f"seed {seed}, died at {deaths} of {steps}"
+        assert place.runs() == runs, f"seed {seed}, died at {deaths} of {steps}"
+
+
+def test_the_same_vault_and_the_same_clock_give_the_same_bytes(place: Place):
+    """The offline agent, over several levels, twice, each time with nothing but the vault and the moment."""
+    texts = []
+    for _ in range(2):
+        place.put_back()
+        shutil.rmtree(place.home / "state")
+        save(place.vault / "p/AGENTS.md", note("P"))
+        place.live()
+        save(place.vault / "p/AGENTS.md", note("P", focus="- sow"))
+        place.live()
+        texts.append(place.files())
+
+    assert texts[0] == texts[1]
+    assert b"sow" in texts[0]["AGENTS.md"]
+
+
+@pytest.mark.timeout(300)
+def test_a_daemon_killed_at_random_moments_ends_as_if_nothing_had_been(place: Place, torture):
+    """The real command, and a real SIGKILL at a moment that nobody chose."""
+    place.put_back()
+    run_to_its_end(place)
+    expected, runs = timeless(place.files()), place.runs()
+    seed = random.randrange(1 << 32)  # noqa: S311  a seed to be told
+    rng = random.Random(seed)  # noqa: S311
+    for turn in range(100 if torture else 3):
+        place.put_back()
+        for _ in range(rng.randint(1, 3)):
+            kill_after(place, rng.uniform(0, 0.6))
+        run_to_its_end(place)
+
+        assert timeless(place.files()) == expected, f"seed {seed}, turn {turn}"
+        assert place.runs() == runs, f"seed {seed}, turn {turn}"
+
+
+def start(place: Place) -> subprocess.Popen[bytes]:
+    """A daemon that has announced itself."""
+    environment = {
+        **os.environ,
+        "PARACHUTE_HOME": str(place.home),
+        "PARACHUTE_AGENT_BACKEND": "offline",
+        "PARACHUTE_BUBBLE_QUIET_S": "0.02",
+    }
+    command = [sys.executable, "-m", "parachuted", "start", "--foreground", "--vault", str(place.vault), "--port", "0"]
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 30
+    while running_daemon(str(place.home)) is None:
+        assert process.poll() is None, "the daemon did not start"
+        assert time.monotonic() < deadline, "the daemon did not start in time"
+        time.sleep(0.005)
+    return process
+
+
+def kill_after(place: Place, seconds: float) -> None:
+    process = start(place)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def run_to_its_end(place: Place) -> None:
+    """The program's daemons wait until all is settled, and this one is the same but for its clock."""
+    place.live()
+
+
+def timeless(files: dict[str, bytes]) -> dict[str, list[bytes]]:
+    """Without the lines that hold the time, and without what each History line begins with."""
+    return {
+        path: [line[12:] if line.startswith(b"- 20") else line for line in data.splitlines() if not line.startswith(b"<!-- Added by")]
+        for path, data in files.items()
+    }

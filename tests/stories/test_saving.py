@@ -1,0 +1,304 @@
+"""Saving: each way in which editors and people change files is one change, no more, whether the daemon runs or not."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.stories.life import Life, Live, save
+from tests.stories.listing import assert_index_equals_disk, kinds
+
+OLD = "# Note\n\nold text\n"
+NEW = "# Note\n\nnew text, and more of it\n"
+TREE = 300
+
+
+def in_place(vault: Path) -> None:
+    with (vault / "note.md").open("r+") as file:
+        file.write(NEW)
+
+
+def truncate_and_write(vault: Path) -> None:
+    (vault / "note.md").write_text(NEW)
+
+
+def truncate_then_write_in_two_opens(vault: Path) -> None:
+    (vault / "note.md").open("w").close()
+    with (vault / "note.md").open("a") as file:
+        file.write(NEW)
+
+
+def append(vault: Path) -> None:
+    with (vault / "note.md").open("a") as file:
+        file.write("more\n")
+
+
+def hidden_temporary_and_rename(vault: Path) -> None:
+    save(vault / "note.md", NEW)
+
+
+def ordinary_temporary_and_rename(vault: Path) -> None:
+    (vault / "note new.md").write_text(NEW)
+    (vault / "note new.md").rename(vault / "note.md")
+
+
+def backup_rename_then_write(vault: Path) -> None:
+    (vault / "note.md").rename(vault / "note.md~")
+    (vault / "note.md").write_text(NEW)
+    (vault / "note.md~").unlink()
+
+
+def ordinary_backup_rename_then_write(vault: Path) -> None:
+    (vault / "note.md").rename(vault / "note.md.orig")
+    (vault / "note.md").write_text(NEW)
+    (vault / "note.md.orig").unlink()
+
+
+def vim(vault: Path, *settings: str) -> None:
+    commands = [*(f"set {setting}" for setting in settings), "normal ggdG", "normal i# Note", "normal oby vim", "wq"]
+    words = [word for command in commands for word in ("-c", command)]
+    subprocess.run(
+        ["vim", "-es", "-u", "NONE", "-i", "NONE", *words, "note.md"], cwd=vault, check=True, stdin=subprocess.DEVNULL, timeout=20
+    )
+
+
+def vim_that_writes_in_place(vault: Path) -> None:
+    vim(vault, "swapfile", "backup", "writebackup", "backupcopy=yes")
+
+
+def vim_that_renames(vault: Path) -> None:
+    vim(vault, "swapfile", "nobackup", "writebackup", "backupcopy=no")
+
+
+def vim_that_leaves_a_backup(vault: Path) -> None:
+    vim(vault, "swapfile", "backup", "writebackup", "backupcopy=no", "undofile")
+
+
+def sed(vault: Path) -> None:
+    subprocess.run(["sed", "-i", "s/old/sed/", "note.md"], cwd=vault, check=True)
+
+
+def delete(vault: Path) -> None:
+    (vault / "note.md").unlink()
+
+
+def delete_and_recreate(vault: Path) -> None:
+    (vault / "note.md").unlink()
+    (vault / "note.md").write_text(NEW)
+
+
+def delete_and_recreate_the_same(vault: Path) -> None:
+    (vault / "note.md").unlink()
+    (vault / "note.md").write_text(OLD)
+
+
+def delete_and_create_another(vault: Path) -> None:
+    """File systems may give the new file the old one's number."""
+    (vault / "note.md").unlink()
+    (vault / "new.md").write_text(NEW)
+
+
+def rename(vault: Path) -> None:
+    (vault / "note.md").rename(vault / "named.md")
+
+
+def rename_and_back(vault: Path) -> None:
+    (vault / "note.md").rename(vault / "named.md")
+    (vault / "named.md").rename(vault / "note.md")
+
+
+def rename_into_a_new_folder(vault: Path) -> None:
+    (vault / "deep/er").mkdir(parents=True)
+    (vault / "note.md").rename(vault / "deep/er/note.md")
+
+
+def rename_and_edit(vault: Path) -> None:
+    (vault / "note.md").rename(vault / "named.md")
+    with (vault / "named.md").open("a") as file:
+        file.write("edited\n")
+
+
+def rename_over_another(vault: Path) -> None:
+    (vault / "note.md").rename(vault / "other.md")
+
+
+def swap(vault: Path) -> None:
+    (vault / "note.md").rename(vault / "between.md")
+    (vault / "other.md").rename(vault / "note.md")
+    (vault / "between.md").rename(vault / "other.md")
+
+
+def rename_a_folder(vault: Path) -> None:
+    (vault / "folder").rename(vault / "renamed")
+
+
+def move_a_folder_out(vault: Path) -> None:
+    (vault / "folder").rename(vault.parent / "taken out")
+
+
+def remove_a_folder(vault: Path) -> None:
+    shutil.rmtree(vault / "folder")
+
+
+def touch(vault: Path) -> None:
+    (vault / "note.md").touch()
+
+
+def change_the_mode(vault: Path) -> None:
+    (vault / "note.md").chmod(0o600)
+
+
+def write_the_same(vault: Path) -> None:
+    (vault / "note.md").write_text(OLD)
+
+
+def replace_with_the_same(vault: Path) -> None:
+    save(vault / "note.md", OLD)
+
+
+def leave_scrap(vault: Path) -> None:
+    for name in (".note.md.swp", "note.md~", "#note.md#", "4913", "sedAbC123", "~$note.md", "note.md.tmp", ".#note.md"):
+        (vault / name).write_text("scrap")
+
+
+def make_and_remove(vault: Path) -> None:
+    (vault / "scrap.md").write_text("scrap")
+    (vault / "scrap.md").unlink()
+
+
+def new_file(vault: Path) -> None:
+    (vault / "new.md").write_text(NEW)
+
+
+def new_file_by_rename(vault: Path) -> None:
+    save(vault / "new.md", NEW)
+
+
+def new_file_in_two_opens(vault: Path) -> None:
+    (vault / "new.md").touch()
+    (vault / "new.md").write_text(NEW)
+
+
+def new_folders_with_a_file(vault: Path) -> None:
+    (vault / "a/b").mkdir(parents=True)
+    (vault / "a/b/new.md").write_text(NEW)
+
+
+def tree(folder: Path) -> list[str]:
+    """Make a tree of notes; their paths below the folder."""
+    paths = [f"{number % 7}/{number % 3}/note {number}.md" for number in range(TREE)]
+    for path in paths:
+        save(folder / path, f"# {path}\n")
+    return paths
+
+
+def copy_a_tree(vault: Path) -> None:
+    tree(vault.parent / "tree")
+    subprocess.run(["cp", "-r", vault.parent / "tree", vault / "tree"], check=True)
+
+
+def move_a_tree_in(vault: Path) -> None:
+    tree(vault.parent / "tree")
+    (vault.parent / "tree").rename(vault / "tree")
+
+
+def link_a_file(vault: Path) -> None:
+    os.link(vault / "note.md", vault / "second name.md")
+
+
+FOLDER = ["folder/one.md", "folder/two.md", "folder/inner/three.md"]
+MODIFIED = {"note.md": ["modified"]}
+NEW_FILE = {"new.md": ["created"]}
+NEW_TREE = {f"tree/{number % 7}/{number % 3}/note {number}.md": ["created"] for number in range(TREE)}
+
+Style = Callable[[Path], None]
+STYLES: dict[Style, dict[str, list[str]]] = {
+    in_place: MODIFIED,
+    truncate_and_write: MODIFIED,
+    truncate_then_write_in_two_opens: MODIFIED,
+    append: MODIFIED,
+    hidden_temporary_and_rename: MODIFIED,
+    ordinary_temporary_and_rename: MODIFIED,
+    backup_rename_then_write: MODIFIED,
+    ordinary_backup_rename_then_write: MODIFIED,
+    vim_that_writes_in_place: MODIFIED,
+    vim_that_renames: MODIFIED,
+    vim_that_leaves_a_backup: MODIFIED,
+    sed: MODIFIED,
+    delete: {"note.md": ["deleted"]},
+    delete_and_recreate: MODIFIED,
+    delete_and_recreate_the_same: {},
+    delete_and_create_another: {"note.md": ["deleted"], "new.md": ["created"]},
+    rename: {"named.md": ["moved from note.md"]},
+    rename_and_back: {},
+    rename_into_a_new_folder: {"deep/er/note.md": ["moved from note.md"]},
+    rename_and_edit: {"named.md": ["moved from note.md"]},
+    rename_over_another: {"note.md": ["deleted"], "other.md": ["modified"]},
+    swap: {"note.md": ["modified"], "other.md": ["modified"]},
+    rename_a_folder: {path.replace("folder", "renamed"): [f"moved from {path}"] for path in FOLDER},
+    move_a_folder_out: {path: ["deleted"] for path in FOLDER},
+    remove_a_folder: {path: ["deleted"] for path in FOLDER},
+    touch: {},
+    change_the_mode: {},
+    write_the_same: {},
+    replace_with_the_same: {},
+    leave_scrap: {},
+    make_and_remove: {},
+    new_file: NEW_FILE,
+    new_file_by_rename: NEW_FILE,
+    new_file_in_two_opens: NEW_FILE,
+    new_folders_with_a_file: {"a/b/new.md": ["created"]},
+    copy_a_tree: NEW_TREE,
+    move_a_tree_in: NEW_TREE,
+    link_a_file: {"second name.md": ["created"]},
+}
+
+
+@pytest.fixture
+def notes(vault: Path) -> Path:
+    """A vault with some notes."""
+    for path in ("note.md", "other.md", *FOLDER):
+        save(vault / path, OLD if path == "note.md" else f"# {path}\n")
+    return vault
+
+
+def needed(style: Style) -> None:
+    program = style.__name__.partition("_")[0]
+    if program in {"vim", "sed"} and shutil.which(program) is None:
+        pytest.skip(f"there is no {program} here")
+
+
+@pytest.mark.parametrize("style", STYLES, ids=lambda style: style.__name__)
+async def test_each_way_of_saving_is_one_change(style: Style, live: Live, notes: Path):
+    needed(style)
+    async with live() as life:
+        await asyncio.to_thread(style, notes)
+        await quiet(life)
+
+        assert kinds(life) == STYLES[style]
+        assert_index_equals_disk(life.daemon, notes)
+
+
+@pytest.mark.parametrize("style", STYLES, ids=lambda style: style.__name__)
+async def test_what_was_done_while_the_daemon_was_off_is_one_change_too(style: Style, live: Live, notes: Path):
+    needed(style)
+    async with live():
+        pass
+    style(notes)
+    async with live() as life:
+        await quiet(life)
+
+        assert kinds(life) == STYLES[style]
+        assert_index_equals_disk(life.daemon, notes)
+
+
+async def quiet(life: Life) -> None:
+    """Until what was done has been heard of and nothing is held back; no walk helps on."""
+    life.daemon.noticer._watcher.poll()
+    await life.until(lambda: not life.daemon.noticer.busy)

@@ -1,0 +1,85 @@
+"""Two devices and a person edit the same notes, and sync in any order: no line is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+
+from tests.stories.devices import Device
+from tests.stories.life import Life, Live, save
+
+PATHS = ("journals/2026-11-22.md", "plan.md")
+
+
+def everything_kept(life: Life, vault) -> str:
+    """All texts of the notes: as they stand, and as history has them."""
+    texts = [(vault / "Daily" / path).read_bytes() for path in PATHS if (vault / "Daily" / path).exists()]
+    for path in PATHS:
+        for write in life.daemon.history.writes_of(f"Daily/{path}"):
+            texts += [data for digest in (write.before, write.after) if digest and (data := life.daemon._objects.get(digest)) is not None]
+    return b"".join(texts).decode()
+
+
+async def act(chance: Random, device: Device, seen: list[str]) -> None:
+    path = chance.choice(PATHS)
+    what = chance.choice(("type", "type", "pull", "push", "push"))
+    if what == "type":
+        device.type(path)
+    elif what == "pull":
+        await device.pull(path)
+    else:
+        conflict = await device.push(path)
+        if conflict is not None:
+            seen += [conflict["ours"], conflict["theirs"]]
+
+
+async def live_through(life: Life, vault, seed: int, steps: int) -> None:
+    chance, seen = Random(seed), list[str]()  # noqa: S311
+    devices = [Device(name, life, chance) for name in ("phone", "tablet")]
+    person: set[str] = set()
+    for step in range(steps):
+        if chance.random() < 0.1:
+            path = vault / "Daily" / chance.choice(PATHS)
+            line = f"person {step}\n"
+            person.add(line)
+            save(path, (path.read_text() if path.exists() else "") + line)
+            await life.daemon.noticer.notice([str(path.relative_to(vault))])
+        elif chance.random() < 0.3:
+            await asyncio.gather(*(act(chance, device, seen) for device in devices))
+        else:
+            await act(chance, chance.choice(devices), seen)
+    for _ in range(4):  # in the end all is brought in, and clashes are settled
+        for device in devices:
+            for path in PATHS:
+                await device.push(path)
+    kept = everything_kept(life, vault) + "".join(seen)
+    for device in devices:
+        assert {line for line in device.sent if line not in kept} == set()
+        assert {line for line in device.typed if line not in kept and line in "".join(device.texts.values())} == set()
+    assert {line for line in person if line not in kept} == set()
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_no_line_is_lost_in_whatever_order_they_sync(live: Live, vault, seed, torture):
+    async with live() as life:
+        for turn in range(60 if torture else 1):
+            await live_through(life, vault, seed + 100 * turn, steps=80)
+
+
+async def test_both_have_the_same_text_once_both_have_synced_twice(live: Live, vault):
+    async with live() as life:
+        phone, tablet = (Device(name, life, Random(7)) for name in ("phone", "tablet"))  # noqa: S311
+        for _ in range(5):
+            for device in (phone, tablet):
+                device.type("plan.md", only_add=True)
+                device.type("plan.md", only_add=True)
+                await device.push("plan.md")
+        for device in (phone, tablet, phone, tablet, phone, tablet):
+            await device.push("plan.md")
+            await device.pull("plan.md")
+        await phone.pull("plan.md")
+
+        assert phone.typed | tablet.typed == set(phone.texts["plan.md"].splitlines(keepends=True))
+        assert phone.texts == tablet.texts == {"plan.md": (vault / "Daily/plan.md").read_text()}

@@ -1,0 +1,135 @@
+"""Undoing: a whole cascade is taken back while people go on working, and nobody is woken by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.stories.graphs import always_edits, touch_up, write
+from tests.stories.life import Life, Live, note, save
+
+GRAPH = {"a": [], "b": ["a"], "c": ["b"], "d": ["c"]}
+
+
+async def cascade(life: Life, vault: Path) -> dict[str, str]:
+    """a is edited; b, c and d follow. Returns each one's run."""
+    touch_up(vault, "a", "- sow", GRAPH)
+    await life.until(lambda: len(life.told("run.finished")) == 3)
+    await life.settled()
+    return {str(run["watcher"])[0]: str(run["run"]) for run in life.told("run.finished")}
+
+
+async def undo(life: Life, run: str) -> tuple[int, dict[str, object]]:
+    async with aiohttp.ClientSession() as client, client.post(f"{life.url}/api/runs/{run}/undo", json={}) as answer:
+        return answer.status, dict(await answer.json())
+
+
+def texts(vault: Path) -> dict[str, str]:
+    return {path.parent.name: path.read_text("utf-8") for path in vault.rglob("AGENTS.md")}
+
+
+@pytest.mark.parametrize("agent", ["offline", "scripted"])
+async def test_a_cascade_is_taken_back_to_the_byte_and_wakes_nobody(live: Live, vault: Path, agent: str):
+    write(vault, GRAPH)
+    before = texts(vault)
+    async with live(always_edits() if agent == "scripted" else None) as life:
+        runs = await cascade(life, vault)
+        status, answer = await undo(life, runs["b"])
+        await life.settled()
+
+        assert (status, answer["kept"], len(answer["runs"])) == (200, {}, 3)
+        assert {name: text for name, text in texts(vault).items() if name != "a"} == {name: before[name] for name in "bcd"}
+        assert "- sow" in texts(vault)["a"]
+        assert len(life.told("run.finished")) == 3
+        assert life.daemon.reviews.watchers() == []
+        assert [change["by"] for change in life.told("file.modified")][-3:] == ["undo"] * 3
+
+
+async def test_after_an_undo_the_next_edit_is_followed_as_ever(live: Live, vault: Path):
+    write(vault, GRAPH)
+    async with live() as life:
+        runs = await cascade(life, vault)
+        await undo(life, runs["b"])
+        touch_up(vault, "a", "- harvest", GRAPH)
+        await life.until(lambda: len(life.told("run.finished")) == 6)
+        await life.settled()
+
+        assert "harvest" in texts(vault)["b"]
+        assert "sow" not in texts(vault)["b"]
+
+
+async def test_what_people_wrote_since_stays_and_what_stood_in_the_way_is_told(live: Live, vault: Path):
+    write(vault, GRAPH)
+    async with live(always_edits()) as life:
+        runs = await cascade(life, vault)
+        save(vault / "b/AGENTS.md", texts(vault)["b"].replace("> About b.", "> About b, by hand."))
+        await life.until(lambda: len(life.told("run.finished")) == 5)
+        await life.settled()
+        save(vault / "d/AGENTS.md", texts(vault)["d"].replace("- edit 4", "- edit 4, by hand"))
+        await life.settled()
+        _status, answer = await undo(life, runs["b"])
+
+        assert texts(vault)["b"].endswith("> About b, by hand.\n\n## Current Focus\n- nothing yet\n\n## History\n")
+        assert "- edit 4, by hand" in texts(vault)["d"]
+        assert answer["kept"]["d/AGENTS.md"] == ["- edit 4, by hand\n"]
+
+
+async def test_a_note_that_was_deleted_since_stays_away_and_the_rest_is_undone(live: Live, vault: Path):
+    write(vault, GRAPH)
+    before = texts(vault)
+    async with live() as life:
+        runs = await cascade(life, vault)
+        (vault / "c/AGENTS.md").unlink()
+        await life.until(lambda: life.told("file.deleted"))
+        await life.settled()
+        status, _answer = await undo(life, runs["b"])
+        await life.settled()
+
+        assert status == 200
+        assert not (vault / "c/AGENTS.md").exists()
+        assert texts(vault)["b"] == before["b"]
+
+
+async def test_what_was_undone_is_said_and_not_undone_again(live: Live, vault: Path):
+    write(vault, GRAPH)
+    async with live() as life:
+        runs = await cascade(life, vault)
+        await undo(life, runs["c"])
+        after = texts(vault)
+        status, answer = await undo(life, runs["c"])
+
+        assert (status, "undone already" in str(answer["message"])) == (422, True)
+        assert texts(vault) == after
+        assert [bool(run["undone"]) for run in life.daemon.history.runs()] == [True, True, False]
+
+
+async def test_an_undo_outlasts_a_restart(live: Live, vault: Path):
+    """Nothing of it is taken for a person's edit by the next daemon."""
+    write(vault, GRAPH)
+    async with live() as life:
+        runs = await cascade(life, vault)
+        await undo(life, runs["b"])
+    after = texts(vault)
+    async with live() as life:
+        await life.settled()
+
+        assert texts(vault) == after
+        assert life.told("task.queued") == []
+
+
+async def test_an_undo_of_what_a_note_of_another_folder_followed_leaves_that_alone(live: Live, vault: Path):
+    save(vault / "AGENTS.md", note("All", watch=["a", "b"]))
+    write(vault, {"a": [], "b": []})
+    async with live() as life:
+        for number, name in enumerate("ab", 1):
+            touch_up(vault, name, "- new", {"a": [], "b": []})
+            await life.until(lambda count=number: len(life.told("run.finished")) == count)
+            await life.settled()
+        first, second = (str(run["run"]) for run in life.told("run.finished"))
+        await undo(life, second)
+
+        assert "[a](a/AGENTS.md): Current Focus changed" in texts(vault)["vault"]
+        assert "[b](b/AGENTS.md): Current Focus changed" not in texts(vault)["vault"]
+        assert life.daemon.history.run(first)["undone"] is None

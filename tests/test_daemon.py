@@ -1,0 +1,203 @@
+"""The composition root: one daemon at a time, what it takes up where the last one left it, and what it does without it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from parachuted.agents import Job, OfflineBackend, Step
+from parachuted.config import load_settings
+from parachuted.daemon import Chosen, Daemon, choose_agent, state_folder
+from parachuted.errors import DaemonError
+from tests.stories.life import Life, Live, note, save
+
+GARDEN = "Projects/garden/AGENTS.md"
+
+
+class Endless(OfflineBackend):
+    """Begins, and never ends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = asyncio.Event()
+
+    async def run(self, job: Job) -> AsyncIterator[Step]:
+        """Nothing, for ever."""
+        self.begun.set()
+        await asyncio.Event().wait()
+        async for step in super().run(job):
+            yield step
+
+
+@pytest.fixture
+def pair(vault: Path) -> Path:
+    """The root watches the garden."""
+    save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
+    save(vault / GARDEN, note("Garden", focus="- dig"))
+    return vault
+
+
+def state(home: Path) -> Path:
+    (folder,) = (home / "state").iterdir()
+    return folder
+
+
+def daemon(home: Path, **flags: object) -> Daemon:
+    settings = load_settings(home, {}, {"port": 0, **flags})
+    return Daemon(settings, home, Chosen(backend=OfflineBackend(), reason="for a test", model=None))
+
+
+async def changed(life: Life, focus: str) -> None:
+    """Edit the garden and wait until the root has followed."""
+    count = len(life.told("run.finished"))
+    save(life.vault / GARDEN, note("Garden", focus=focus))
+    await life.until(lambda: len(life.told("run.finished")) > count)
+    await life.settled()
+
+
+async def test_first_contact_is_a_baseline_and_no_storm(live: Live, pair):
+    async with live() as life:
+        await life.settled()
+
+        assert [event.event for event in life.events if event.event.startswith(("file.", "task.", "run."))] == []
+        assert len(life.daemon.index) == 2
+        assert [one.watcher for one in life.daemon.watches.all()] == ["AGENTS.md"]
+        await changed(life, "- sow")
+
+
+async def test_a_second_start_is_no_first_contact(live: Live, pair):
+    async with live() as life:
+        await changed(life, "- sow")
+    save(pair / "new.md", note("New"))
+    async with live() as life:
+        await life.settled()
+
+        assert [(change["path"], change["by"]) for change in life.told("file.")] == [("new.md", "person")]
+        assert life.told("run.finished") == []
+
+
+async def test_a_home_and_a_vault_have_one_daemon(live: Live, home, vault, tmp_path):
+    (tmp_path / "another").mkdir()
+    async with live() as life:
+        for folder, flags in ((home, {"vault": str(tmp_path / "another")}), (tmp_path / "new home", {"vault": str(vault)})):
+            began = time.monotonic()
+            with pytest.raises(DaemonError, match=r"already (running|at work)"):
+                daemon(folder, **flags)
+            assert time.monotonic() - began < 1
+        assert not life.daemon.problems.all()
+
+
+async def test_a_vault_that_is_not_there_is_said_with_what_to_do(home, tmp_path):
+    with pytest.raises(DaemonError, match="parachute init"):
+        daemon(home, vault=str(tmp_path / "none"))
+
+
+async def test_a_port_in_use_ends_the_start_and_lets_go_of_everything(live: Live, home, vault):
+    server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    refused = daemon(home, vault=str(vault), port=port)
+    with pytest.raises(DaemonError, match=f"port {port} cannot be used"):
+        await refused.run()
+    server.close()
+    async with live():
+        pass
+
+
+async def test_a_run_that_was_interrupted_is_taken_up_again_at_the_next_start(live: Live, pair):
+    backend = Endless()
+    async with live(backend) as life:
+        save(pair / GARDEN, note("Garden", focus="- sow the beans"))
+        await asyncio.wait_for(backend.begun.wait(), 15)
+        (task,) = life.daemon.queue.running()
+        interrupted = task.run
+    async with live() as life:
+        await life.until(lambda: life.told("run.finished"))
+        await life.settled()
+        runs = {str(run["id"]): run for run in life.daemon.history.runs(limit=9)}
+
+    assert "sow the beans" in (pair / "AGENTS.md").read_text("utf-8")
+    assert [run["outcome"] for run in runs.values() if run["id"] != interrupted] in ([], ["changed"])
+    assert all(run["ended"] for run in runs.values())
+
+
+async def test_it_ends_within_seconds_though_a_run_goes_on(live: Live, pair):
+    backend = Endless()
+    async with live(backend):
+        save(pair / GARDEN, note("Garden", focus="- sow"))
+        await asyncio.wait_for(backend.begun.wait(), 15)
+        began = time.monotonic()
+    assert time.monotonic() - began < 5
+
+
+async def test_without_its_state_it_meets_the_vault_anew_and_nothing_is_lost(live: Live, home, pair):
+    async with live() as life:
+        await changed(life, "- sow")
+    before = {file: file.read_bytes() for file in pair.rglob("*.md")}
+    shutil.rmtree(home / "state")
+    async with live() as life:
+        await life.settled()
+        assert life.told("file.") == life.told("task.") == []
+        assert {file: file.read_bytes() for file in pair.rglob("*.md")} == before
+        assert life.daemon.problems.all() == {}
+        await changed(life, "- harvest")
+    assert "harvest" in (pair / "AGENTS.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", ["state.journal", "snapshot.json", "history.db"])
+@pytest.mark.parametrize("harm", ["garbled", "cut", "emptied"])
+async def test_what_is_garbled_is_set_aside_and_said_and_the_daemon_goes_on(live: Live, home, pair, name, harm):
+    async with live() as life:
+        await changed(life, "- sow")
+    file = state(home) / name
+    data = file.read_bytes()
+    for beside in state(home).glob(f"{name}-*"):  # what SQLite keeps beside its file
+        beside.unlink()
+    file.write_bytes({"garbled": os.urandom(len(data)), "cut": data[: len(data) // 2], "emptied": b""}[harm])
+    async with live() as life:
+        problems = life.daemon.problems.all()
+        await changed(life, "- harvest")
+
+    assert "harvest" in (pair / "AGENTS.md").read_text("utf-8")
+    if harm == "garbled" or (harm == "cut" and name != "state.journal"):  # a journal's torn end is what any crash leaves
+        assert "set aside" in " ".join(problems.values())
+
+
+async def test_what_changed_while_the_daemon_was_off_and_its_snapshot_was_lost_is_no_storm(live: Live, home, pair):
+    async with live() as life:
+        await life.settled()
+    (state(home) / "snapshot.json").write_bytes(b"garbled")
+    async with live() as life:
+        await life.settled()
+
+        assert life.told("run.finished") == []
+        assert "snapshot" in life.daemon.problems.all()
+
+
+async def test_the_state_of_a_vault_is_found_by_its_real_place(home, vault, tmp_path):
+    (tmp_path / "link").symlink_to(vault)
+    (tmp_path / "other").mkdir()
+
+    assert state_folder(home, tmp_path / "link") == state_folder(home, vault) != state_folder(home, tmp_path / "other")
+    assert state_folder(home, vault).is_relative_to(home / "state")
+
+
+async def test_without_a_login_the_agent_is_the_offline_one_and_says_why(home, vault, tmp_path):
+    chosen = choose_agent(load_settings(home, {}, {"vault": str(vault)}), state_folder(home, vault), {}, tmp_path)
+
+    assert (chosen.backend.name, chosen.model) == ("offline", None)
+    assert "no login" in chosen.reason
+
+
+async def test_with_a_login_it_is_claude(home, vault, tmp_path):
+    settings = load_settings(home, {}, {"vault": str(vault)})
+    chosen = choose_agent(settings, state_folder(home, vault), {"ANTHROPIC_API_KEY": "sk-ant-SECRET"}, tmp_path)
+    await chosen.backend.close()
+
+    assert (chosen.backend.name, chosen.model) == ("claude", settings.agent.model)
+    assert "SECRET" not in chosen.reason

@@ -1,0 +1,108 @@
+"""Shape: the rules about the tree that no linter knows. The layers and the one home of each library are import-linter's, run here."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "parachuted"
+TESTS = ROOT / "tests"
+FILES = sorted(PACKAGE.rglob("*.py"))
+ROOMS = sorted(folder for folder in PACKAGE.iterdir() if folder.is_dir() and any(folder.glob("*.py")))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def is_window(file: Path) -> bool:
+    """Whether it is a room's front, which only passes on names, or the door to the command."""
+    return file.name in {"__init__.py", "__main__.py"}
+
+
+def imported(file: Path) -> set[str]:
+    """The first names of what it imports, at any depth of nesting."""
+    nodes = list(ast.walk(ast.parse(file.read_bytes())))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    return {name.partition(".")[0] for name in names}
+
+
+def imported_late() -> set[str]:
+    """The same for the one table that names what is loaded at its first use."""
+    strings = [node.value for node in ast.walk(ast.parse((PACKAGE / "agents/heavy.py").read_bytes())) if isinstance(node, ast.Constant)]
+    return {str(value).partition(".")[0] for value in strings if re.fullmatch(r"\w+(\.\w+)+", str(value))}
+
+
+def distribution(requirement: str) -> str:
+    return re.split(r"[^A-Za-z0-9._-]", requirement)[0].lower().replace("_", "-")
+
+
+def has_test(file: Path) -> bool:
+    mirror = TESTS / file.relative_to(PACKAGE).with_name(f"test_{file.name}")
+    if mirror.is_file() or file.parent != PACKAGE / "cli":
+        return mirror.is_file()
+    return any(re.search(rf"\b{file.stem}\b", test.read_text()) for test in (TESTS / "cli").glob("test_*.py"))  # tested as it is typed
+
+
+def is_about(test: Path, room: Path) -> bool:
+    """Whether a file of the room has that name, or a beginning of it: test_store_crashes.py is about store.py."""
+    subject = test.relative_to(TESTS / room.name).with_name(test.stem.removeprefix("test_")).as_posix()
+    stems = {file.relative_to(room).with_suffix("").as_posix() for file in room.rglob("*.py")}
+    return any(subject == stem or subject.startswith(f"{stem}_") for stem in stems)
+
+
+def test_every_file_of_the_package_has_its_test_file():
+    assert [name_of(file) for file in FILES if not is_window(file) and not has_test(file)] == []
+
+
+def test_every_test_file_of_a_room_is_about_a_file_of_that_room():
+    rooms = [room for room in ROOMS if room.name != "cli"]
+    tests = [(test, room) for room in rooms for test in (TESTS / room.name).rglob("test_*.py")]
+
+    assert [name_of(test) for test, room in tests if not is_about(test, room)] == []
+
+
+def test_every_room_has_a_front_that_only_passes_on_names():
+    passing = {ast.Expr, ast.Import, ast.ImportFrom, ast.Assign}
+
+    assert [name_of(room) for room in ROOMS if not (room / "__init__.py").is_file()] == []
+    fronts = [file for file in FILES if file.name == "__init__.py" and file.parent.name != "cli"]  # that one is the command
+    assert [name_of(front) for front in fronts if not {type(node) for node in ast.parse(front.read_bytes()).body} <= passing] == []
+
+
+def test_every_file_begins_by_saying_what_it_is():
+    first = {name_of(file): (ast.get_docstring(ast.parse(file.read_bytes())) or "").partition("\n\n")[0] for file in FILES}
+
+    assert {name: line for name, line in first.items() if not re.fullmatch(r"[^:\n]{1,40}: .+\.", line, re.DOTALL)} == {}
+
+
+def test_imports_keep_every_contract():
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_declared_library_is_used_and_every_used_one_declared():
+    declared = {distribution(requirement) for requirement in PROJECT["dependencies"]}
+    homes = {name: {distribution(found) for found in found} for name, found in packages_distributions().items()}
+    used = imported_late().union(*map(imported, FILES)) - set(sys.stdlib_module_names) - {"parachuted"}
+
+    assert {name for name in used if not homes.get(name, {name}) & declared} == set()
+    assert declared - {distribution(name) for name in used} - set().union(*(homes.get(name, set()) for name in used)) == set()
+
+
+def test_every_dependency_says_what_it_is_for():
+    text = (ROOT / "pyproject.toml").read_text()
+
+    for requirement in PROJECT["dependencies"]:
+        assert re.search(rf'^  "{re.escape(requirement)}", +# .+', text, re.MULTILINE), requirement

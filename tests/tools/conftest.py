@@ -1,0 +1,102 @@
+"""Tools: a vault with its writer and its history, and the tools of one run in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from parachuted.agents import ToolResult, call_tool
+from parachuted.tools import ContextFiles, Grant
+from parachuted.vault import Author, History, Objects, Store, VaultPath, VaultRoot
+
+NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+OWN = """\
+---
+watch:
+  - "a"
+---
+# Garden
+
+> What grows.
+
+## Facts
+
+- beans
+
+## Current Focus
+
+- dig
+
+### This week
+
+- sow
+
+## History
+
+- 2025-12-31: begun
+"""
+
+
+@dataclass
+class Bench:
+    """A vault, its one writer, and what was written."""
+
+    folder: Path
+    now: datetime = NOON
+    tools: ContextFiles = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.vault = self.folder / "vault"
+        self.vault.mkdir(exist_ok=True)
+        self.root = VaultRoot(self.vault)
+        self.objects = Objects(self.folder / "objects")
+        self.history = History(self.folder / "history.db")
+        self.store = Store(self.root, self.objects, self.history, lambda: self.now)
+
+    def save(self, path: str, text: str | bytes) -> None:
+        """A person saves."""
+        place = self.vault / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(text.encode() if isinstance(text, str) else text)
+
+    def text(self, path: str) -> str:
+        return (self.vault / path).read_bytes().decode()
+
+    def grant(self, own: str, *watched: str, run: str = "r1") -> ContextFiles:
+        """The tools of a run."""
+        self.tools = ContextFiles(
+            store=self.store, grant=Grant(own=VaultPath(own), watched=tuple(map(VaultPath, watched))),
+            author=Author(by="curator", run=run, causes=("c1",)), clock=lambda: self.now,
+        )  # fmt: skip
+        return self.tools
+
+    async def call(self, name: str, **arguments: object) -> ToolResult:
+        """As a backend calls it."""
+        return await call_tool(self.tools.tools(), name, arguments)
+
+    def digest(self) -> str:
+        """Of every byte and every name in the vault."""
+        whole = sha256()
+        for path in sorted(self.folder.joinpath("vault").rglob("*")):
+            whole.update(repr((path.relative_to(self.vault), path.is_symlink(), path.read_bytes() if path.is_file() else b"")).encode())
+        return whole.hexdigest()
+
+    def close(self) -> None:
+        self.store.close()
+        self.history.close()
+        self.objects.close()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(folder=tmp_path)
+    bench.save("g/AGENTS.md", OWN)
+    bench.save("a/AGENTS.md", "# A\n\n> All about A.\n\n## Facts\n\n- one\n")
+    bench.grant("g/AGENTS.md", "a/AGENTS.md")
+    yield bench
+    bench.close()

@@ -1,0 +1,137 @@
+"""Migration: old context files become those of folders through a running daemon, and an undo brings them back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.stories.life import Life, Live, note, save
+
+OLD = {
+    "general-context.md": "# Me\n\n## Facts\n- I garden\n",
+    "garden-context.md": note("Garden", focus="- sow"),
+    "attic.md": "# Attic\n",
+}
+
+
+@pytest.fixture
+def old(vault: Path) -> Path:
+    """A vault with old context files, one of which is about a folder that has a context file."""
+    for name, text in OLD.items():
+        save(vault / "Chat/contexts" / name, text)
+    save(vault / "AGENTS.md", "# Everything\n\n> Mine.\n")
+    save(vault / "Areas/garden/plan.md", "# Plan\n")
+    return vault
+
+
+def texts(vault: Path) -> dict[str, str]:
+    return {path.relative_to(vault).as_posix(): path.read_text("utf-8") for path in vault.rglob("*.md")}
+
+
+def everything(_path: str) -> bool:
+    return True
+
+
+async def migrated(life: Life) -> str:
+    done = await life.daemon._migration.apply(everything)
+    assert done.run is not None
+    return done.run
+
+
+async def test_planning_changes_nothing(live: Live, old: Path):
+    before = texts(old)
+    async with live() as life:
+        moves = await life.daemon._migration.plan(everything)
+        assert [(move.file.name, move.action) for move in moves] == [
+            ("attic.md", "create"), ("garden-context.md", "create"), ("general-context.md", "append")
+        ]  # fmt: skip
+        assert life.daemon.history.runs() == []
+    assert texts(old) == before
+
+
+async def test_each_old_text_is_in_its_folder_and_kept_as_it_was(live: Live, old: Path):
+    async with live() as life:
+        done = await life.daemon._migration.apply(everything)
+        await life.settled()
+        assert life.daemon.index.get("Projects/attic/AGENTS.md") is not None
+    now = texts(old)
+
+    assert now["Projects/attic/AGENTS.md"] == OLD["attic.md"]
+    assert now["Areas/garden/AGENTS.md"] == OLD["garden-context.md"]
+    assert now["AGENTS.md"].startswith("# Everything\n\n> Mine.\n\n## Facts\n\n- I garden\n")
+    assert {name: now[f"Chat/contexts/migrated/{name}"] for name in OLD} == OLD
+    assert not any(f"Chat/contexts/{name}" in now for name in OLD)
+    assert len(done.moves) == 3
+
+
+async def test_it_is_one_run_that_an_undo_takes_back_whole(live: Live, old: Path):
+    before = texts(old)
+    async with live() as life:
+        run = await migrated(life)
+        document = life.daemon.history.run(run)
+        assert document is not None
+        assert (document["agent"], document["outcome"], document["cost_usd"]) == ("migration", "changed", 0.0)
+        undone = await life.daemon.undo.undo(run)
+        assert undone.runs == (run,)
+        assert undone.kept == {}
+    assert texts(old) == before
+
+
+async def test_what_a_person_wrote_since_is_kept_by_the_undo(live: Live, old: Path):
+    async with live() as life:
+        run = await migrated(life)
+        save(old / "AGENTS.md", texts(old)["AGENTS.md"].replace("Mine.", "Mine, still."))
+        await life.daemon.undo.undo(run)
+    assert texts(old)["AGENTS.md"] == "# Everything\n\n> Mine, still.\n"
+
+
+async def test_those_who_watch_a_context_file_that_grew_wake(live: Live, old: Path):
+    save(old / "Projects/watcher/AGENTS.md", note("Watcher", watch=["AGENTS.md", "Areas/*"]))
+    async with live() as life:
+        run = await migrated(life)
+        await life.until(lambda: life.told("run.finished")[1:])
+        await life.settled()
+        watcher = next(one for one in life.daemon.history.runs() if one["watcher"] == "Projects/watcher/AGENTS.md")
+        assert watcher["parents"] == [run]
+
+
+async def test_sessions_that_chose_an_old_file_have_chosen_its_folder_until_it_is_back(live: Live, old: Path):
+    async with live() as life:
+        sessions = life.daemon._sessions
+        sessions.choose("s", [path for move in await life.daemon._migration.plan(everything) for path in [move.file]])
+        done = await life.daemon._migration.apply(everything)
+        assert done.sessions == 3
+        assert [one.folder_path for one in sessions.of("s")] == ["Projects/attic", "Areas/garden", ""]
+        await life.daemon.undo.undo(str(done.run))
+        await life.settled()
+        assert [one.folder_path for one in sessions.of("s")] == [f"Chat/contexts/{name}" for name in sorted(OLD)]
+
+
+async def test_done_again_there_is_nothing_left_to_do(live: Live, old: Path):
+    async with live() as life:
+        await migrated(life)
+        await life.settled()
+        after = texts(old)
+        again = await life.daemon._migration.apply(everything)
+        assert (again.run, again.moves, again.sessions) == (None, (), 0)
+        assert len(life.daemon.history.runs()) == 1
+    assert texts(old) == after
+
+
+async def test_what_one_file_refuses_stops_no_other(live: Live, old: Path):
+    (old / "AGENTS.md").write_bytes(b"# Everything\n\n```\nopen\n")
+    async with live() as life:
+        done = await life.daemon._migration.apply(everything)
+        assert {move.file.name: move.action for move in done.moves} == {
+            "attic.md": "create", "garden-context.md": "create", "general-context.md": "refuse"
+        }  # fmt: skip
+    assert (old / "Chat/contexts/general-context.md").read_text() == OLD["general-context.md"]
+    assert (old / "AGENTS.md").read_bytes() == b"# Everything\n\n```\nopen\n"
+
+
+async def test_what_is_not_seen_is_neither_told_nor_touched(live: Live, old: Path):
+    async with live() as life:
+        done = await life.daemon._migration.apply(lambda path: not path.startswith("Areas/"))
+        assert [move.file.name for move in done.moves] == ["attic.md", "general-context.md"]
+    assert (old / "Chat/contexts/garden-context.md").exists()

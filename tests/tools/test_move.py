@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parachuted.errors import ConflictError, NotFoundError
+from parachuted.tools.move import FileNames, Moved, Mover, Rewriting
+from parachuted.vault import Author, VaultPath, digest_of, links_in, parse_note, resolve
+from tests.tools.conftest import Bench
+
+ME = Author(by="person", causes=("c-1",))
+
+
+def save(bench: Bench, **notes: str) -> None:
+    for name, text in notes.items():
+        path = bench.vault / name.replace("__", "/").replace("_md", ".md")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+
+
+def files(bench: Bench) -> list[str]:
+    return [str(path.relative_to(bench.vault)) for path in bench.vault.rglob("*") if path.is_file()]
+
+
+def move(bench: Bench, source: str, target: str, *, base: str | None = None, forbidden: str = "-") -> Moved:
+    """As a caller does, with an index that knows each link."""
+    known = files(bench)
+    names = FileNames(known)
+
+    def linking(file: str) -> set[str]:
+        notes = {path: parse_note((bench.vault / path).read_bytes()) for path in known if path.endswith(".md")}
+        return {path for path, note in notes.items() if any(resolve(link, path, names) == file for link in links_in(note))}
+
+    mover = Mover(bench.store, linking)
+    return mover.move(
+        VaultPath(source), VaultPath(target), ME, base=base, files=known, may_write=lambda path: not path.startswith(forbidden)
+    )  # fmt: skip
+
+
+def text(bench: Bench, path: str) -> str:
+    return (bench.vault / path).read_bytes().decode()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def test_links_follow_a_note_that_moves(bench: Bench):
+    save(
+        bench,
+        A__Old_md="# Old\r\n[[Old#x]] [o](other.md) ![[p.png]]\r\n",
+        A__other_md="\ufeff[[Old|b]] [t](Old.md 'x')\r\n`[[Old]]`",
+        p_md="",
+    )
+    save(bench, B__two_md="[[A/Old]] [t](<../A/Old.md#h>)\n[r]: ../A/Old.md")
+
+    moved = move(bench, "A/Old.md", "B/New name.md")
+
+    assert not (bench.vault / "A/Old.md").exists()
+    assert text(bench, "B/New name.md") == "# Old\r\n[[New name#x]] [o](../A/other.md) ![[p.png]]\r\n"
+    assert text(bench, "A/other.md") == "\ufeff[[New name|b]] [t](../B/New%20name.md 'x')\r\n`[[Old]]`"
+    assert text(bench, "B/two.md") == "[[B/New name]] [t](<New name.md#h>)\n[r]: New%20name.md"
+    assert [written.path for written in moved.rewritten] == ["B/New name.md", "A/other.md", "B/two.md"]
+    assert moved.left == 0
+
+
+def test_each_rewriting_is_a_write_of_its_own_with_the_moves_cause(bench: Bench):
+    save(bench, Old_md="x", a_md="[[Old]]", b_md="[[Old]]")
+
+    move(bench, "Old.md", "New.md")
+
+    authors = {path: bench.history.writes_of(path)[-1].author for path in ("Old.md", "New.md", "a.md", "b.md")}
+    assert set(authors.values()) == {ME}
+
+
+def test_a_link_that_would_lead_to_the_note_now_still_leads_where_it_did(bench: Bench):
+    save(bench, C__Name_md="x", Old_md="y", a_md="[[Name]] [t](C/Name.md)")
+
+    move(bench, "Old.md", "Name.md")
+
+    assert text(bench, "a.md") == "[[C/Name]] [t](C/Name.md)"
+
+
+def test_links_where_the_caller_may_not_write_are_counted_and_left(bench: Bench):
+    save(bench, Old_md="x", Hers__a_md="[[Old]] [[Old]] [[else]]", b_md="[[Old]]")
+
+    moved = move(bench, "Old.md", "New.md", forbidden="Hers/")
+
+    assert moved.left == 2
+    assert text(bench, "Hers/a.md") == "[[Old]] [[Old]] [[else]]"
+    assert text(bench, "b.md") == "[[New]]"
+
+
+def test_a_link_whose_form_cannot_hold_the_name_is_counted_and_left(bench: Bench):
+    save(bench, Old_md="x", a_md="[[Old]] [t](Old.md)")
+
+    moved = move(bench, "Old.md", "C#.md")
+
+    assert text(bench, "a.md") == "[[Old]] [t](C%23.md)"
+    assert moved.left == 1
+
+
+def test_a_taken_target_is_a_conflict_and_nothing_moves(bench: Bench):
+    save(bench, Old_md="x", New_md="y", a_md="[[Old]]")
+
+    with pytest.raises(ConflictError) as raised:
+        move(bench, "Old.md", "New.md")
+
+    assert raised.value.theirs == b"y"
+    assert (text(bench, "Old.md"), text(bench, "New.md"), text(bench, "a.md")) == ("x", "y", "[[Old]]")
+
+
+def test_a_note_that_is_another_than_the_caller_read_does_not_move(bench: Bench):
+    save(bench, Old_md="x", a_md="[[Old]]")
+
+    with pytest.raises(ConflictError):
+        move(bench, "Old.md", "New.md", base=digest_of(b"y"))
+    with pytest.raises(NotFoundError):
+        move(bench, "None.md", "New.md")
+
+    assert text(bench, "a.md") == "[[Old]]"
+    assert move(bench, "Old.md", "New.md", base=digest_of(b"x")).written.path == "New.md"
+
+
+def test_a_note_that_is_gone_by_then_is_passed_over(bench: Bench):
+    save(bench, Old_md="x", b_md="[[Old]]")
+    mover = Mover(bench.store, lambda _path: ["gone.md", "b.md"])
+
+    moved = mover.move(VaultPath("Old.md"), VaultPath("New.md"), ME, base=None, files=files(bench), may_write=lambda _path: True)
+
+    assert text(bench, "b.md") == "[[New]]"
+    assert moved.left == 0
+
+
+NAMES = st.sampled_from(["a", "b", "A", "note", "a b", "é", "v1.2"])
+FOLDERS = st.sampled_from(["", "X/", "Y/", "X/Z/"])
+PATHS = st.builds("{}{}.md".format, FOLDERS, NAMES)
+TARGETS = st.builds(
+    "{}{}{}".format, st.sampled_from(["", "./", "../", "/", "X/", "Y/", "Z/", "../X/"]), NAMES, st.sampled_from(["", ".md"])
+)
+LINKS = st.one_of(
+    st.builds("[[{}]]".format, TARGETS),
+    st.builds("![[{}#h|l]]".format, TARGETS),
+    st.builds("[t]({} 'x')".format, TARGETS.map(lambda target: target.replace(" ", "%20"))),
+    st.builds("[t](<{}#h>)".format, TARGETS),
+    st.sampled_from(["`[[a]]`", "plain text", "\r\n", "<!-- [[a]] -->", "[[nothing]]"]),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.dictionaries(PATHS, st.lists(LINKS, max_size=4).map(" ".join), min_size=1, max_size=6), PATHS, st.data())
+def test_every_link_means_the_same_note_as_before_and_no_other_byte_changes(notes: dict[str, str], target: str, data: st.DataObject):
+    source = data.draw(st.sampled_from(sorted(notes)))
+    if target in notes:
+        return
+    before = FileNames(notes)
+    rewriting = Rewriting(source=source, target=target, before=before, after=before.moved(source, target))
+    for path, old in notes.items():
+        note = parse_note(old.encode())
+        new, left = rewriting.rewritten(note, path)
+        assert left == 0
+        links, again = links_in(note), links_in(parse_note(new))
+        assert [link.kind for link in again] == [link.kind for link in links]
+        here = target if path == source else path
+        for link, now in zip(links, again, strict=True):
+            was = resolve(link, path, before)
+            if was is not None:
+                assert resolve(now, here, rewriting.after) == (target if was == source else was), (path, link.target, now.target)
+        assert _without(old.encode(), links) == _without(new, again)
+
+
+def _without(data: bytes, links: tuple) -> bytes:
+    parts, at = [], 0
+    for link in links:
+        parts.append(data[at : link.span.start])
+        at = link.span.stop
+    return b"\0".join([*parts, data[at:]])

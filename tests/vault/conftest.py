@@ -1,0 +1,58 @@
+"""A shelf: the vault with its store, objects and history, all real, closed at the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from parachuted.vault.history import Author, History
+from parachuted.vault.objects import Objects
+from parachuted.vault.root import VaultRoot
+from parachuted.vault.store import Store
+
+NOW = datetime(2026, 11, 21, 23, 15, 2, tzinfo=UTC)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shelf:
+    """The parts that a write goes through."""
+
+    vault: Path
+    root: VaultRoot
+    objects: Objects
+    history: History
+    store: Store
+    agent: Author
+    now: datetime
+
+    def put(self, path: str, text: str | bytes) -> str:
+        """Save a file as a person would, and keep its text; returns the digest."""
+        data = text if isinstance(text, bytes) else text.encode()
+        file = self.vault / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+        return self.objects.put(data)
+
+    def text(self, path: str) -> str:
+        """What a file holds."""
+        return (self.vault / path).read_text()
+
+    def names(self) -> list[str]:
+        """Every file of the vault, hidden ones too."""
+        return sorted(os.path.relpath(Path(folder) / name, self.vault) for folder, _, names in os.walk(self.vault) for name in names)
+
+
+@pytest.fixture
+def shelf(vault: Path, home: Path) -> Iterator[Shelf]:
+    root, objects, history = VaultRoot(vault), Objects(home / "objects"), History(home / "history.db")
+    store = Store(root, objects, history, lambda: NOW)
+    agent = Author(by="agent:watch", run="r-1", causes=("c-1", "c-2"))
+    yield Shelf(vault=vault, root=root, objects=objects, history=history, store=store, agent=agent, now=NOW)
+    store.close()
+    history.close()
+    objects.close()

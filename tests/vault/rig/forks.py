@@ -1,0 +1,281 @@
+"""Forks: performs each operation in a child for each of its calls, with something at that call, and says what was wrong afterwards.
+
+A program of its own: `python -m tests.vault.rig.forks kill|fail|people [--share N/M] [--seed N] FOLDER`. It prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import json
+import logging
+import os
+import random
+import shutil
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+
+from parachuted.errors import ParachuteError
+from parachuted.vault import rename, rescue
+from parachuted.vault import store as writer
+from tests.vault.rig import people
+from tests.vault.rig.shim import KILLED, Act, Shim, failing, killing
+from tests.vault.rig.work import NOTE, OPERATIONS, Files, Operation, Place, complaints, left_behind, now
+
+CODES = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EMFILE)
+MORE_CODES = (*CODES, errno.EDQUOT, errno.EROFS, errno.EINTR, errno.ENFILE, errno.ENOMEM)
+LEASE = frozenset({"fcntl"})  # while the writer asks who is writing, others wait; here they would wait for themselves
+Child = Callable[[Place, Shim], list[str]]
+
+
+@dataclass(slots=True)
+class Account:
+    """What was tried, and what was wrong."""
+
+    points: int = 0
+    wrong: list[str] = field(default_factory=list)
+    calls: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """An operation about to begin: where, and what the files are before and after it, undisturbed."""
+
+    operation: Operation
+    place: Place
+    old: Files
+    new: Files
+    calls: int
+
+
+class Rig:
+    """Runs children on copies of one place. `share`: the part of all points that is tried."""
+
+    def __init__(self, folder: Path, share: float, seed: int) -> None:
+        self._folder, self._share, self._dice = folder, share, random.Random(seed)  # noqa: S311 - a choice of points
+        self.account = Account()
+        self.run = Place(folder / "run")
+
+    def ready(self, operations: Iterable[Operation] = OPERATIONS) -> Iterator[Ready]:
+        """Each operation, prepared; without the plain rename's moves, which may leave the file under both its names."""
+        for operation in operations:
+            if rename._renameat2 is None and "move" in operation.name:
+                continue
+            place = Place(self._folder / operation.name).made(operation)
+            done = place.copied(self._folder / "done")
+            with done.opened() as opened:
+                operation.act(opened.store)
+            new = done.files()
+            shutil.rmtree(done.folder)
+            calls = _counted(place.copied(self.run.folder), operation)
+            shutil.rmtree(self.run.folder)
+            yield Ready(operation=operation, place=place, old=place.files(), new=new, calls=calls)
+            shutil.rmtree(place.folder)
+
+    def each_call(
+        self, ready: Ready, label: str, shim: Callable[[int], Shim], child: Child, judge: Callable[[Place, int], list[str]]
+    ) -> None:
+        """Run `child` with a shim at call 1, 2, 3 … until it was not reached; `judge` says what is wrong afterwards."""
+        for at in count(1) if self._share == 1 else self._some(ready.calls):
+            place = ready.place.copied(self.run.folder)
+            struck, status, wrong = _forked(place, shim(at), child)
+            if struck is not None:
+                self.account.points += 1
+                self.account.calls[struck] += 1
+                wrong += judge(place, status)
+                self.account.wrong += [f"{ready.operation.name}, {label} at call {at} ({struck}): {one}" for one in wrong]
+            shutil.rmtree(place.folder)
+            if struck is None and self._share == 1:
+                return
+
+    def _some(self, calls: int) -> Iterator[int]:
+        return (at for at in range(1, calls + 1) if self._dice.random() < self._share)
+
+
+def _counted(place: Place, operation: Operation) -> int:
+    """How many calls the operation makes when nothing happens."""
+
+    def child(place: Place, shim: Shim) -> list[str]:
+        with place.opened() as opened:
+            shim.install()
+            operation.act(opened.store)
+            shim.stop()
+        return [str(len(shim.calls))]
+
+    return int(_forked(place, Shim(0, killing), child)[2][0])
+
+
+def _forked(place: Place, shim: Shim, child: Child) -> tuple[str | None, int, list[str]]:
+    """The call that was struck (None: it was not reached), how the child ended, and what it found wrong itself."""
+    note = place.folder / "struck"
+    strike = shim._act
+
+    def noting(name: str) -> None:
+        if not note.exists():
+            note.write_text(name)
+        strike(name)
+
+    shim._act = noting
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.close(reader)
+        os.write(writer, json.dumps(_contained(place, shim, child)).encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        said = pipe.read()
+    _, status = os.waitpid(pid, 0)
+    struck = note.read_text() if note.exists() else None
+    return struck, os.waitstatus_to_exitcode(status), json.loads(said) if said else []
+
+
+def _contained(place: Place, shim: Shim, child: Child) -> list[str]:
+    try:
+        return child(place, shim)
+    except BaseException:  # noqa: BLE001 - a child tells its parent of everything
+        return [traceback.format_exc()]
+
+
+def kill(rig: Rig, *, midway: bool) -> None:
+    """Die at each call."""
+    for ready in rig.ready():
+
+        def child(place: Place, shim: Shim, operation: Operation = ready.operation) -> list[str]:
+            with place.opened() as opened:
+                shim.install()
+                operation.act(opened.store)
+                shim.stop()
+            return []
+
+        def judge(place: Place, status: int, ready: Ready = ready) -> list[str]:
+            wrong = complaints(place, ready.operation, ready.old, ready.new)
+            return wrong if status == KILLED else [*wrong, f"ended with {status}"]
+
+        rig.each_call(ready, "killed", lambda at: Shim(at, killing, midway=midway), child, judge)
+
+
+def fail(rig: Rig, codes: tuple[int, ...]) -> None:
+    """Fail each call, once and for good, with each error; then let the disk work again, and try again."""
+    for ready in rig.ready():
+        for code in codes:
+            for for_good in (False, True):
+
+                def child(place: Place, shim: Shim, ready: Ready = ready, *, for_good: bool = for_good) -> list[str]:
+                    return _failed(place, shim, ready, for_good=for_good)
+
+                def judge(place: Place, status: int, ready: Ready = ready) -> list[str]:
+                    wrong = complaints(place, ready.operation, ready.old, ready.new, ready.new)
+                    return [*wrong, f"ended with {status}"] if status else wrong
+
+                label = f"{errno.errorcode[code]} {'for good' if for_good else 'once'}"
+                rig.each_call(ready, label, lambda at, c=code, g=for_good: Shim(at, failing(c), for_good=g), child, judge)
+
+
+def _failed(place: Place, shim: Shim, ready: Ready, *, for_good: bool) -> list[str]:
+    wrong = []
+    with place.opened() as opened:
+        shim.install()
+        try:
+            ready.operation.act(opened.store)
+            expected = [ready.new]
+        except ParachuteError as error:
+            expected = [ready.old]
+            wrong += [] if str(error).strip() else ["the error says nothing"]
+        shim.stop()
+        with opened.store.late_files():
+            pass  # a daemon does this every second: what could not be taken back on the failing disk is taken back here
+        if rename._renameat2 is None or (for_good and not ready.operation.exchanges):
+            expected = [ready.old, ready.new]  # a new name that was not synced can only be taken back while the disk works
+        files = place.files()
+        if files not in expected:
+            state = "new" if files == ready.new else "old" if files == ready.old else repr(files)
+            wrong.append(f"{'acknowledged' if expected == [ready.new] else 'failed'}, but the files are {state}")
+        wrong += left_behind(place)
+        if files == ready.old:
+            ready.operation.act(opened.store)
+        wrong += [] if place.files() == ready.new else ["the retry in the same process did not do it"]
+    return wrong
+
+
+def interfere(rig: Rig) -> None:
+    """A person saves the note, in each way, before each call of the writer."""
+    for ready in rig.ready(replace(operation, prepare=people.prepare) for operation in people.OPERATIONS):
+        for save in people.SAVES:
+            if (save.text is None or save.is_late) and "create" in ready.operation.name:
+                continue  # a person cannot take away, or have open, what is not there yet
+
+            def child(place: Place, shim: Shim, ready: Ready = ready, save: people.Save = save) -> list[str]:
+                return _disturbed(place, shim, ready.operation, save)
+
+            def judge(place: Place, status: int, ready: Ready = ready, save: people.Save = save) -> list[str]:
+                with place.opened() as opened:
+                    intended = [f"still intended: {write}" for write in opened.history.intended()]
+                    wrong = people.missing(place, opened, ready.operation, save) + intended + left_behind(place)
+                return [*wrong, f"ended with {status}"] if status else wrong
+
+            note = people.subject(ready.operation)
+            rig.each_call(
+                ready, f"a person {save.name}", lambda at, n=note, s=save: Shim(at, _saving(rig.run, n, s), passed=LEASE), child, judge
+            )
+
+
+def _saving(place: Place, note: str, save: people.Save) -> Act:
+    return lambda _name: save.act(place.vault / note)
+
+
+def _disturbed(place: Place, shim: Shim, operation: Operation, save: people.Save) -> list[str]:
+    wrong = []
+    writer._PAUSES_S = tuple(pause / 100 for pause in writer._PAUSES_S)
+    with place.opened() as opened:
+        save.begin(place.vault / people.subject(operation))
+        shim.install()
+        try:
+            operation.act(opened.store)
+            failed = None
+        except ParachuteError as error:
+            failed = error
+        shim.stop()
+        for _ in range(2):
+            rescue(opened.store, opened.objects, now())
+        save.end()
+        rescue(opened.store, opened.objects, now())
+        wrong += ["still waited for"] if opened.store.expects_late_writes else []
+        if failed is None:
+            wrong += people.both(place, operation, save)
+        elif save.text == NOTE and shim.struck and "create" not in operation.name:
+            wrong.append(f"a save of the same bytes is no reason for {failed!r}")
+    return wrong
+
+
+def main() -> None:
+    """Run what is asked for and print what came of it."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=["kill", "fail", "people"])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--share", type=float, default=1.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--all-codes", action="store_true", help="more errors than four")
+    parser.add_argument("--plain", action="store_true", help="as on a file system that has no rename but the plain one")
+    asked = parser.parse_args()
+    logging.disable()
+    if asked.plain:
+        rename._renameat2 = None
+    rig = Rig(asked.folder, asked.share, asked.seed)
+    if asked.what == "kill":
+        kill(rig, midway=False)
+        kill(rig, midway=True)
+    elif asked.what == "fail":
+        fail(rig, MORE_CODES if asked.all_codes else CODES)
+    else:
+        interfere(rig)
+    json.dump({"points": rig.account.points, "calls": rig.account.calls, "wrong": rig.account.wrong}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

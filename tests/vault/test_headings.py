@@ -1,0 +1,217 @@
+"""Headings: found where CommonMark has them, hidden ones not, and never slowly."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from parachuted.vault.headings import MAX_HEADINGS, MAX_MARKS, read_outline
+
+
+def headings(text):
+    return [(heading.level, heading.title) for heading in read_outline(text.encode(), 0).headings]
+
+
+def codes(text):
+    return [problem.code for problem in read_outline(text.encode(), 0).problems]
+
+
+@pytest.mark.parametrize(
+    ("line", "level", "title"),
+    [
+        ("# A", 1, "A"),
+        ("## A b", 2, "A b"),
+        ("###### A", 6, "A"),
+        ("   ## A", 2, "A"),
+        ("## A ##", 2, "A"),
+        ("## A ######  ", 2, "A"),
+        ("## A#", 2, "A#"),
+        ("## C # b", 2, "C # b"),
+        ("##\tA", 2, "A"),
+        ("##   A   ", 2, "A"),
+        ("##", 2, ""),
+        ("## ##", 2, ""),
+        ("## A\r", 2, "A"),
+        ("# **b** `c`", 1, "**b** `c`"),
+    ],
+)
+def test_a_line_of_hashes_is_a_heading(line, level, title):
+    assert headings(line) == headings(f"text\n{line}\nmore") == headings(f"\n\n{line}\n") == [(level, title)]
+
+
+@pytest.mark.parametrize("line", ["#A", "####### A", "    # A", "\t# A", "  \t# A", "\\# A", "> # A", "- # A", "1. # A", "a # A"])
+def test_what_only_looks_like_one_is_none(line):
+    assert headings(line) == headings(f"\n{line}\n\n") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "level", "title"),
+    [
+        ("A\n===", 1, "A"),
+        ("A\n---", 2, "A"),
+        ("A\n-", 2, "A"),
+        ("A\n=", 1, "A"),
+        ("A\r\n---\r\n", 2, "A"),
+        ("  A\n   --- ", 2, "A"),
+        ("A\nb\n---", 2, "A b"),
+        ("A\n    b\n===", 1, "A b"),
+        ("A\n2. b\n---", 2, "A 2. b"),
+        ("#A\n---", 2, "#A"),
+        ("***\nA\n---", 2, "A"),
+        ("[l]: u\nA\n---", 2, "A"),
+        ("    code\nA\n---", 2, "A"),
+        ("`` ```x` ``\n---", 2, "`` ```x` ``"),
+        ("```x`\n---", 2, "```x`"),
+        ("<https://x.y>\n---", 2, "<https://x.y>"),
+        ("<b>x</b> y\n---", 2, "<b>x</b> y"),
+        ("===\n===", 1, "==="),
+        ("--\n---", 2, "--"),
+        ("- a\n\nA\n---", 2, "A"),
+        ("<!-- c -->\nA\n---", 2, "A"),
+    ],
+)
+def test_a_line_under_a_paragraph_makes_it_a_heading(text, level, title):
+    assert headings(text) == headings(f"{text}\n\nmore") == [(level, title)]
+
+
+@pytest.mark.parametrize("above", ["", "\n", "- a", "* a", "1. a", "- a\nb", "> q", "> q\nb", "| a | b |", "a | b\n--|--\nc | d", "***"])
+@pytest.mark.parametrize("under", ["---", "----", "- - -", "***"])
+def test_a_rule_after_anything_else_is_a_rule(above, under):
+    assert headings(f"{above}\n{under}\ntext\n") == []
+
+
+@pytest.mark.parametrize(
+    "above",
+    ["<div>", "<div>\nx", "</p>", "<x y='z'>", "<!DOCTYPE html>", "    code", "[l]: u", "[^1]: note", "-", "- a\n===", "```\nx\n```"],
+)
+def test_a_rule_after_other_blocks_is_a_rule(above):
+    assert headings(f"{above}\n---\ntext\n") == []
+
+
+def test_a_fence_in_an_item_is_closed_by_one_that_is_indented_further():
+    assert headings("- ```\n  x\n    ```\n  ## B\n") == [(2, "B")]
+
+
+def test_a_rule_after_an_empty_item_is_a_rule():
+    assert headings("x\n\n-\n  a\n---\n") == []
+
+
+def test_a_rule_after_a_heading_is_a_rule():
+    assert headings("# A\n---\nB\n---\n---\n## C\n===\n") == [(1, "A"), (2, "B"), (2, "C")]
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "```\n# no\n```",
+        "```py\n# no\n~~~\n# no\n```",
+        "~~~\n# no\n```\n# no\n~~~~",
+        "````\n```\n# no\n````",
+        "  ```\n# no\n   ```",
+        "```\n# no\n    ```\n# no\n```",
+        "```\n# no\n``` x\n# no\n```",
+        "```\n\n# no\n\n```",
+        "```\r\n# no\r\n```",
+        "- ```sh\n  # no\n  ```",
+        "1. ```sh\n   # no\n   ```",
+        "- - ~~~\n    # no\n    ~~~",
+        "- ```\n  # no",
+        "<!-- # no\n# no\n-->",
+        "<!--\n\n# no\n\n--> # no",
+        "<!-->\n    # no",
+        "text\n<!--\n# no\n-->",
+        "- <!-- c\n  # no\n  -->",
+        "<!-- ```\n# no -->",
+        "```\n<!--\n```",
+        "<pre>\n# no\n\n# no\n</pre>",
+        "<SCRIPT x>\n# no\n</script>",
+        "<style>\n# no\n</style>",
+        "<?php\n# no\n?>",
+        "<!DOCTYPE\n# no\n>",
+        "<![CDATA[\n# no\n]]>",
+        "    # no\n\n    # no",
+    ],
+)
+def test_what_a_fence_a_comment_or_an_indent_hides_is_no_heading(hidden):
+    assert headings(f"{hidden}\n# A\n") == headings(f"x\n\n{hidden}\n\n\n# A\n") == [(1, "A")]
+    assert codes(f"{hidden}\n# A\n") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("```\n# no", "unclosed-fence"),
+        ("~~~\n```\n# no\n~~", "unclosed-fence"),
+        ("````\n```\n# no\n", "unclosed-fence"),
+        ("<!-- x\n# no", "unclosed-comment"),
+        ("<!--", "unclosed-comment"),
+        ("<pre>\n# no", "unclosed-html"),
+        ("<?\n# no", "unclosed-html"),
+        ("<!X\n# no", "unclosed-html"),
+        ("- ```\n  # no", "unclosed-fence"),
+    ],
+)
+def test_what_is_left_open_hides_the_rest_and_is_told(text, code):
+    assert headings(f"# A\n{text}") == [(1, "A")]
+    assert codes(f"# A\n{text}") == [code]
+
+
+@pytest.mark.parametrize("line", ["a <!-- b", "`<!--`", "\\<!--", "    <!--", "``` a`b", "> ```", "<prefix>", "    ```"])
+def test_what_opens_nothing_hides_nothing(line):
+    assert headings(f"{line}\n# A") == [(1, "A")]
+    assert codes(f"{line}\n# A") == []
+
+
+def test_a_heading_has_its_whole_lines():
+    data = b"\xef\xbb\xbf# A\r\ntext\r\n\r\none\r\ntwo\r\n---\r\nx\r\n## B"
+    found = read_outline(data, 3).headings
+
+    assert [data[heading.start : heading.stop] for heading in found] == [b"# A\r\n", b"one\r\ntwo\r\n---\r\n", b"## B"]
+
+
+def test_the_text_before_the_beginning_is_not_looked_at():
+    assert [heading.start for heading in read_outline(b"# A\n# B\n", 4).headings] == [4]
+    assert read_outline(b"text\n---\n", 5).headings == ()
+
+
+def test_bytes_that_are_no_text_are_shown_as_such():
+    assert [heading.title for heading in read_outline(b"# A\xff\0\n", 0).headings] == ["A\ufffd\0"]
+
+
+@pytest.mark.parametrize("count", [MAX_HEADINGS, MAX_HEADINGS + 1])
+def test_more_headings_than_any_note_has_are_not_told_apart(count):
+    outline = read_outline(b"# x\n" * count, 0)
+
+    assert (outline.complete, len(outline.headings)) == ((True, count) if count == MAX_HEADINGS else (False, 0))
+    assert [problem.code for problem in outline.problems] == ([] if outline.complete else ["too-many-headings"])
+
+
+def test_more_rules_than_any_note_has_are_not_gone_through():
+    assert not read_outline(b"---\n" * (MAX_MARKS + 1), 0).complete
+
+
+LINES = [
+    *("# h", "x", "", " ", "---", "===", "- a\n===", "a\n===", "-", "--", "```", "~~~\n```", "- ```", "  - ```", "<!--", "- <!--"),
+    *("<pre>", "<?", "> a", "1. ", "| a |", "[a]: b", "    # x", "a\n \n---", "   - ~~~\n     - ```", "```a`", "\r", "- a\n--"),
+]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_no_text_takes_long(line):
+    data = f"{line}\n".encode() * ((1 << 16) // (len(line) + 1))
+    began = time.process_time()
+    read_outline(data, 0)
+    read_outline(b"- a\n" + data, 0)
+
+    assert time.process_time() - began < 5  # under 0.2 s; what is quadratic takes a minute
+
+
+@pytest.mark.parametrize("run", ["#", "-", "=", "`", "~", " ", "\t", "- ", "1. ", "<!-- ", "<!--", "> ", "\r", "# ", "`` ", "a ", "[", "|"])
+def test_no_line_takes_long(run):
+    data = run.encode() * ((1 << 16) // len(run))
+    began = time.process_time()
+    read_outline(data, 0)
+    read_outline(data + b"\n---\n" + data + b"x\n===\n", 0)
+
+    assert time.process_time() - began < 5

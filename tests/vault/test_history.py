@@ -1,0 +1,185 @@
+"""The history: who wrote what, found again by path, run and cause, after a restart and after damage."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from parachuted.errors import StorageFailedError
+from parachuted.vault.history import Author, History, Write
+
+NOW = datetime(2026, 11, 21, 23, 15, 2, tzinfo=UTC)
+A, B = "a" * 64, "b" * 64
+
+
+@pytest.fixture
+def history(home: Path) -> Iterator[History]:
+    history = History(home / "history.db")
+    yield history
+    history.close()
+
+
+def intend(history: History, path: str = "note.md", *, after: str | None = B, run: str | None = "r-1") -> Write:
+    author = Author(by="agent:watch", run=run, causes=("c-1", "c-2"))
+    return history.intend(at=NOW, path=path, author=author, operation="ReplaceSection", before=A, after=after, temporary=".t")
+
+
+def save_run(history: History, run: str, *, outcome: str = "done", started: datetime = NOW, causes: tuple[str, ...] = ()) -> None:
+    history.save_run(run, started=started, watcher="w.md", outcome=outcome, causes=causes, document={"id": run, "outcome": outcome})
+
+
+def ids(documents: list[dict[str, object]]) -> list[object]:
+    return [document["id"] for document in documents]
+
+
+def test_a_write_is_found_by_path_and_by_run_as_it_was_recorded(history):
+    write = intend(history)
+    intend(history, "other.md", run="r-2")
+    assert history.writes_of("note.md") == history.writes_by("r-1") == [write]
+    assert write.author.causes == ("c-1", "c-2")
+
+
+def test_what_runs_took_since_a_moment_is_summed(history):
+    for number, started in enumerate((NOW - timedelta(microseconds=1), NOW, NOW + timedelta(days=1))):
+        document = {"cost_usd": 0.1, "input_tokens": 10**number, "output_tokens": 2, "steps": []}
+        history.save_run(f"r-{number}", started=started, watcher="w.md", outcome="done", causes=(), document=document)
+    save_run(history, "r-9")
+    assert history.spent(NOW) == {"runs": 3, "cost_usd": 0.2, "input_tokens": 110, "output_tokens": 4}
+    assert history.spent(NOW + timedelta(days=2)) == {"runs": 0, "cost_usd": 0.0, "input_tokens": 0, "output_tokens": 0}
+
+
+def test_a_write_whose_end_is_not_recorded_is_found_after_a_restart(home, history):
+    first, second, third = intend(history), intend(history), intend(history)
+    history.settle(first.id, "done")
+    history.settle(second.id, "void")
+    history.close()
+    again = History(home / "history.db")
+    assert (again.intended(), again.problem) == ([third], None)
+    assert [write.id for write in again.writes_of("note.md")] == [first.id, third.id]
+    again.close()
+
+
+def test_a_write_is_noticed_once_so_that_the_same_text_is_a_persons_next_time(home, history):
+    write = intend(history)
+    assert history.unnoticed("note.md", A) is None
+    assert history.unnoticed("note.md", B) == write
+    history.notice([write])
+    assert history.unnoticed("note.md", B) is None
+    later = intend(history)
+    history.close()
+    again = History(home / "history.db")
+    assert again.unnoticed("note.md", B) == later
+    again.close()
+
+
+def test_noticing_a_write_covers_those_before_it_and_no_later_one(history):
+    first, second, third = intend(history, after=A), intend(history), intend(history, after=None)
+    history.notice([second])
+    assert history.unnoticed("note.md", A) is None
+    assert history.unnoticed("note.md", None) == third
+    assert first.id < second.id < third.id
+
+
+def test_a_void_write_is_nobodys(history):
+    write = intend(history)
+    history.settle(write.id, "void")
+    assert history.unnoticed("note.md", B) is None
+    assert history.writes_by("r-1") == []
+
+
+def test_runs_are_listed_newest_first_page_by_page(history):
+    for number in range(5):
+        save_run(history, f"r-{number}")
+    page = history.runs(limit=2)
+    assert ids(page) == ["r-4", "r-3"]
+    assert ids(history.runs(limit=2, before="r-3")) == ["r-2", "r-1"]
+    assert ids(history.runs(limit=2, before="r-1")) == ["r-0"]
+
+
+def test_what_has_become_of_a_run_takes_the_place_of_what_it_was(history):
+    save_run(history, "r-1", outcome="running", causes=("c-1",))
+    save_run(history, "r-2", outcome="waiting")
+    assert sorted(ids(history.unended())) == ["r-1", "r-2"]
+    save_run(history, "r-1", outcome="done", causes=("c-1",))
+    assert ids(history.unended()) == ["r-2"]
+    assert history.run("r-1") == {"id": "r-1", "outcome": "done"}
+    assert history.run("r-9") is None
+    assert history.count_runs(cause="c-1") == 1
+
+
+def test_runs_are_counted_by_time_and_by_cause(history):
+    for number in range(4):
+        save_run(history, f"r-{number}", started=NOW + timedelta(hours=number), causes=("c-1",) if number % 2 else ("c-1", "c-2"))
+    hour = timedelta(hours=1)
+    assert history.count_runs() == 4
+    assert history.count_runs(since=NOW + hour) == 3
+    assert history.count_runs(until=NOW + hour) == 2
+    assert history.count_runs(since=NOW + hour, until=NOW + hour) == 1
+    assert (history.count_runs(cause="c-1"), history.count_runs(cause="c-2"), history.count_runs(cause="c-3")) == (4, 2, 0)
+
+
+def test_runs_of_some_causes_come_once_each_oldest_first(history):
+    save_run(history, "r-2", causes=("c-1", "c-2"))
+    save_run(history, "r-1", causes=("c-1",))
+    save_run(history, "r-3", causes=("c-3",))
+    assert ids(history.runs_of_causes(["c-1", "c-2"])) == ["r-1", "r-2"]
+    assert history.runs_of_causes([]) == []
+
+
+@pytest.mark.parametrize("name", ["caf\u00e9.md", os.fsdecode(b"caf\xe9.md"), "\U0001f32a.md"])
+def test_names_come_back_as_they_were_even_where_they_are_not_utf_8(home, history, name):
+    write = intend(history, name)
+    assert history.writes_of(name) == [write]
+    history.close()
+    again = History(home / "history.db")
+    assert again.unnoticed(name, B) == write
+    again.notice([write])
+    assert again.unnoticed(name, B) is None
+    again.close()
+
+
+@pytest.mark.parametrize("at", [0, 4096])
+def test_a_garbled_file_is_set_aside_with_its_bytes_and_a_new_one_is_begun(home, history, at):
+    intend(history)
+    history.close()
+    file = home / "history.db"
+    garbled = bytearray(file.read_bytes())
+    garbled[at : at + 200] = b"\xff" * 200
+    file.write_bytes(garbled)
+    again = History(file)
+    (aside,) = home.glob("history.db.garbled-*")
+    assert aside.name in again.problem
+    assert aside.read_bytes() == garbled
+    assert again.writes_of("note.md") == []
+    assert intend(again).id == 1
+    again.close()
+
+
+def test_a_place_that_cannot_hold_a_file_is_said_as_such(home):
+    (home / "file").write_text("")
+    with pytest.raises(StorageFailedError, match="history"):
+        History(home / "file" / "history.db")
+
+
+def test_a_file_found_garbled_while_in_use_is_set_aside_at_the_next_start(home, history):
+    for number in range(900):
+        save_run(history, f"r-{number}", outcome="x" * 2000)
+    history.close()
+    file = home / "history.db"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:65536] + b"\xff" * (len(whole) - 65536))
+    again = History(file)
+    with pytest.raises(StorageFailedError):
+        again.runs(limit=900)
+    again.close()
+    third = History(file)
+    assert "set aside" in third.problem
+    assert intend(third).id == 1
+    third.close()
+    fourth = History(file)
+    assert fourth.problem is None
+    fourth.close()

@@ -1,0 +1,223 @@
+"""Index: what is remembered of the vault, and what becomes of its copy on disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from parachuted.vault.index import Entry, Index, Snapshot
+
+LATIN_1 = os.fsdecode(b"caf\xe9.md")
+
+
+def entry(number: int, digest: str | None = None) -> Entry:
+    return Entry(mtime_ns=number, ctime_ns=number, size=number, inode=number, digest=digest)
+
+
+def index_of(*paths: str) -> Index:
+    index = Index()
+    for number, path in enumerate(paths):
+        index.set(path, entry(number))
+    return index
+
+
+def held(index: Index | None) -> dict[str, Entry | None]:
+    assert index is not None
+    return {path: index.get(path) for path in index.paths()}
+
+
+@pytest.fixture
+def snapshot(home):
+    snapshot = Snapshot(home)
+    yield snapshot
+    snapshot.close()
+
+
+def test_what_was_set_is_there_until_it_is_set_to_nothing():
+    index = index_of("a.md", "Projects/b.md")
+    assert index.get("Projects/b.md") == entry(1)
+    assert (len(index), set(index.paths())) == (2, {"a.md", "Projects/b.md"})
+    index.set("Projects/b.md", None)
+    assert (index.get("Projects/b.md"), len(index), "Projects" in index) == (None, 1, True)
+
+
+def test_forgetting_what_was_never_known_changes_nothing():
+    index = Index()
+    index.set("nowhere/a.md", None)
+    index.drop_folder("nowhere")
+    assert (len(index), index.all_folders(), list(index.files("nowhere"))) == (0, [""], [])
+
+
+def test_a_deep_file_makes_the_folders_on_its_way_known():
+    index = index_of("a/b/c/d.md")
+    assert index.all_folders() == ["", "a", "a/b", "a/b/c"]
+    assert list(index.folders("a")) == ["b"]
+    assert list(index.files("a/b/c")) == ["d.md"]
+
+
+def test_a_dropped_folder_takes_all_below_it_and_nothing_beside_it():
+    index = index_of("a/x.md", "a/b/y.md", "ab/z.md")
+    index.drop_folder("a")
+    assert list(index.paths()) == ["ab/z.md"]
+    assert index.all_folders() == ["", "ab"]
+
+
+def test_agents_md_is_the_context_file_and_claude_md_only_without_it():
+    index = index_of("a/CLAUDE.md", "a/notes.md")
+    assert index.context_file("a") == "a/CLAUDE.md"
+    index.set("a/AGENTS.md", entry(1))
+    assert index.context_file("a") == "a/AGENTS.md"
+    assert index.is_context_file("a/AGENTS.md")
+    assert not index.is_context_file("a/CLAUDE.md")
+    assert not index.is_context_file("a/notes.md")
+
+
+def test_the_vault_itself_may_have_a_context_file_and_a_folder_may_have_none():
+    index = index_of("AGENTS.md", "a/agents.md")
+    assert (index.context_file(""), index.context_file("a"), index.context_file("b")) == ("AGENTS.md", None, None)
+
+
+def test_entries_of_the_same_digest_hold_the_same_bytes_whatever_their_times():
+    assert entry(1, "aa").same_content(entry(2, "aa"))
+    assert not entry(1, "aa").same_content(entry(1, "bb"))
+    assert not entry(1, "aa").same_content(entry(1))
+    assert not entry(1).same_content(None)
+
+
+def test_unread_entries_are_compared_by_size_and_time():
+    assert entry(1).same_content(entry(1)._replace(inode=9, ctime_ns=9))
+    assert not entry(1).same_content(entry(1)._replace(size=2))
+    assert not entry(1).same_content(entry(1)._replace(mtime_ns=2))
+
+
+def test_a_snapshot_brings_back_files_of_every_name_and_empty_folders(snapshot, home):
+    index = index_of("a.md", "🌱/b.md", LATIN_1)
+    index.add_folder("empty/er")
+    snapshot.save(index)
+    loaded = Snapshot(home).load()
+    assert held(loaded) == held(index)
+    assert set(loaded.all_folders()) == set(index.all_folders())
+
+
+def test_no_snapshot_is_no_problem(snapshot):
+    assert (snapshot.load(), snapshot.problem) == (None, None)
+
+
+def test_what_was_appended_is_replayed_and_a_new_snapshot_empties_the_log(snapshot, home):
+    index = index_of("a.md", "b.md")
+    snapshot.save(index)
+    index.set("a.md", None)
+    index.set("c/d.md", entry(7, "aa"))
+    snapshot.append([("a.md", None), ("c/d.md", entry(7, "aa"))], index)
+    assert held(Snapshot(home).load()) == {"b.md": entry(1), "c/d.md": entry(7, "aa")}
+    snapshot.save(index)
+    assert not (home / "snapshot.log").exists()
+    assert held(Snapshot(home).load()) == {"b.md": entry(1), "c/d.md": entry(7, "aa")}
+
+
+def test_folders_with_a_context_file_are_known_without_looking_through_the_others(snapshot, home):
+    index = index_of("b/AGENTS.md", "b/c/CLAUDE.md", "a/note.md", "AGENTS.md", "b/CLAUDE.md")
+    assert index.context_folders() == ["", "b", "b/c"]
+    snapshot.save(index)
+    loaded = Snapshot(home).load()
+    assert loaded is not None
+    assert loaded.context_folders() == ["", "b", "b/c"]
+    for path in ("b/AGENTS.md", "b/c/CLAUDE.md", "AGENTS.md", "nowhere/AGENTS.md"):
+        loaded.set(path, None)
+    assert loaded.context_folders() == ["b"]
+    loaded.drop_folder("b")
+    assert loaded.context_folders() == []
+
+
+def test_what_was_told_of_context_files_is_out_of_date_only_when_one_comes_goes_or_changes_its_size():
+    index = index_of("b/AGENTS.md")
+    version = index.contexts_version
+    index.set("b/note.md", entry(5))
+    index.set("b/AGENTS.md", Entry(9, 9, index.get("b/AGENTS.md").size, 9, "another"))
+    index.set("c/CLAUDE.md", None)
+    index.drop_folder("nowhere")
+    assert index.contexts_version == version
+    versions = []
+    for change in (
+        lambda: index.set("b/AGENTS.md", entry(7)),
+        lambda: index.set("b/CLAUDE.md", entry(7)),
+        lambda: index.set("b/AGENTS.md", None),
+        lambda: index.drop_folder("b"),
+    ):
+        change()
+        versions.append(index.contexts_version)
+    assert versions == sorted(set(versions))
+    assert versions[0] > version
+
+
+def test_a_line_that_a_crash_cut_short_spoils_neither_the_ones_before_nor_the_ones_after(snapshot, home):
+    snapshot.save(Index())
+    (home / "snapshot.log").write_bytes(b'["a.md", [1, 1, 1, 1, null]]\n["b.md", [2, 2')
+    snapshot.append([("c.md", entry(3))], Index())
+    assert held(Snapshot(home).load()) == {"a.md": entry(1), "c.md": entry(3)}
+
+
+def test_a_log_that_has_grown_too_long_becomes_a_snapshot(snapshot, home):
+    index = index_of("a.md")
+    (home / "snapshot.log").write_bytes(b"\n" * (8 << 20))
+    snapshot.append([("a.md", entry(0))], index)
+    assert not (home / "snapshot.log").exists()
+    assert held(Snapshot(home).load()) == held(index)
+
+
+def test_a_snapshot_cut_at_any_byte_is_set_aside_and_said(snapshot, home):
+    snapshot.save(index_of("a.md", "b/c.md"))
+    base = home / "snapshot.json"
+    whole = base.read_bytes()
+    for length in range(len(whole)):
+        base.write_bytes(whole[:length])
+        again = Snapshot(home)
+        assert again.load() is None, length
+        assert again.problem is not None
+        assert (home / "snapshot.garbled").read_bytes() == whole[:length]
+        assert not base.exists()
+
+
+def test_a_snapshot_with_any_byte_changed_is_not_believed(snapshot, home):
+    index = index_of("a.md")
+    snapshot.save(index)
+    whole = (home / "snapshot.json").read_bytes()
+    for place in range(len(whole)):
+        (home / "snapshot.json").write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        again = Snapshot(home)
+        assert again.load() is None or held(again.load()) == held(index), place
+
+
+@pytest.mark.parametrize("line", [b"5", b"[1, 2, 3]", b'["a.md", [1]]', b"[7, null]", b'{"a": 1, "b": 2}', b"[" * 200_000, b"\xff\x00"])
+def test_a_garbled_log_never_stops_the_start(snapshot, home, line):
+    snapshot.save(index_of("a.md"))
+    (home / "snapshot.log").write_bytes(line + b"\n")
+    again = Snapshot(home)
+    loaded = again.load()
+    assert again.problem is not None if loaded is None else held(loaded) == {"a.md": entry(0)}
+
+
+def test_a_save_that_fails_leaves_the_last_one_and_nothing_half_written(snapshot, home):
+    snapshot.save(index_of("a.md"))
+    (home / "snapshot.tmp").symlink_to("/dev/full")
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+        snapshot.save(index_of("b.md"))
+    assert not (home / "snapshot.tmp").is_symlink()
+    assert held(Snapshot(home).load()) == {"a.md": entry(0)}
+
+
+def test_a_folder_s_version_grows_with_what_is_directly_in_it_and_with_nothing_else():
+    index = Index()
+    index.set("a/one.md", Entry(1, 1, 1, 1, None))
+    index.set("b/two.md", Entry(1, 1, 1, 2, None))
+    first, second, whole = index.version_of("a"), index.version_of("b"), index.version
+
+    index.set("a/one.md", Entry(2, 2, 2, 1, None))
+
+    assert index.version_of("a") > first
+    assert index.version > whole
+    assert index.version_of("b") == second
+    index.drop_folder("b")
+    assert (index.version_of("b"), index.version_of("nowhere")) == (0, 0)

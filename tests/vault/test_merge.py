@@ -1,0 +1,170 @@
+"""Merge: what does not clash comes together byte for byte, what does is told, and nothing stalls."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parachuted.vault.merge import MAX_LINES, merge_three
+
+LINE = st.sampled_from(["a", "b", "c", "", "- x", "- y", "# t", "\xff"]).map(lambda text: text.encode("latin-1"))
+TEXT = st.lists(st.tuples(LINE, st.sampled_from([b"\n", b"\n", b"\r\n"])).map(b"".join), max_size=12).map(b"".join)
+OPEN_TEXT = st.tuples(TEXT, LINE).map(b"".join)
+TEXTS = TEXT | OPEN_TEXT
+
+
+def merged(base, ours, theirs):
+    return merge_three(base.encode(), ours.encode(), theirs.encode())
+
+
+@settings(max_examples=120, deadline=None, derandomize=True)
+@given(TEXTS, TEXTS)
+def test_a_change_on_one_side_only_is_the_result(base, changed):
+    for result in (merge_three(base, changed, base), merge_three(base, base, changed), merge_three(base, changed, changed)):
+        assert (result.data, result.clean, result.kept) == (changed, True, ())
+
+
+@settings(max_examples=120, deadline=None, derandomize=True)
+@given(TEXTS, TEXTS, TEXTS)
+def test_the_sides_may_be_swapped_when_they_do_not_clash(base, ours, theirs):
+    one, other = merge_three(base, ours, theirs), merge_three(base, theirs, ours)
+
+    assert one.clean == other.clean
+    assert one.data == (other.data if one.clean else theirs)
+    assert one.kept == ()
+
+
+@settings(max_examples=120, deadline=None, derandomize=True)
+@given(st.data(), st.integers(5, 40), st.booleans())
+def test_changes_in_different_places_come_together(data, count, ends):
+    lines = [b"line %d\n" % number for number in range(count)]
+    lines[-1] = lines[-1] if ends else lines[-1][:-1]
+    places = data.draw(st.lists(st.integers(0, count - 1), min_size=2, max_size=6, unique=True))
+    places = [place for index, place in enumerate(sorted(places)) if index == 0 or place - sorted(places)[index - 1] > 1]
+    change = st.sampled_from([b"", b"new\n", b"new\r\nnew\n", b"\n"])
+    ours, theirs, both = list(lines), list(lines), list(lines)
+    for place in places:
+        side = data.draw(st.sampled_from([ours, theirs]))
+        side[place] = both[place] = data.draw(change) + (lines[place] if place == count - 1 else b"")
+
+    result = merge_three(b"".join(lines), b"".join(ours), b"".join(theirs))
+
+    assert (result.data, result.clean) == (b"".join(both), True)
+
+
+@settings(max_examples=120, deadline=None, derandomize=True)
+@given(TEXTS, TEXTS, TEXTS)
+def test_no_line_is_made_up_and_theirs_wins_where_both_clash(base, ours, theirs):
+    result = merge_three(base, ours, theirs, prefer="theirs")
+
+    assert set(result.data.split(b"\n")) <= {*base.split(b"\n"), *ours.split(b"\n"), *theirs.split(b"\n")}
+    assert result.clean == (result.kept == ()) == merge_three(base, ours, theirs).clean
+
+
+def test_a_clash_is_told_and_theirs_kept_whole():
+    result = merged("a\nb\nc\n", "a\nours\nc\nmore\n", "a\ntheirs\nc\n")
+
+    assert (result.data, result.clean, result.kept) == (b"a\ntheirs\nc\n", False, ())
+
+
+def test_where_theirs_is_preferred_the_rest_of_ours_is_taken():
+    result = merge_three(b"a\nb\nc\nd\ne\n", b"A\nb\nours\nd\nE\n", b"a\nb\ntheirs\nd\ne\n", prefer="theirs")
+
+    assert (result.data, result.clean, result.kept) == (b"A\nb\ntheirs\nd\nE\n", False, ("theirs\n",))
+
+
+def test_what_was_kept_may_be_nothing_and_need_not_be_text():
+    assert merge_three(b"a\nb\nc\n", b"a\nB\nc\n", b"a\nc\n", prefer="theirs").kept == ("",)
+    assert merge_three(b"a\nb\n", b"a\nB\n", b"a\n\xff\n", prefer="theirs").kept == ("\ufffd\n",)
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs", "after"),
+    [
+        ("a\nb\nc\n", "a\nb\nc", "A\nb\nc\n", "A\nb\nc"),
+        ("a\nb\nc", "a\nb\nc\nd", "A\nb\nc", "A\nb\nc\nd"),
+        ("a\r\nb\r\nc\r\n", "a\r\nb\r\nc\r\nd\r\n", "A\r\nb\r\nc\r\n", "A\r\nb\r\nc\r\nd\r\n"),
+        ("a\nb\nc\n", "a\r\nb\nc\n", "a\nb\nC\n", "a\r\nb\nC\n"),
+        ("a\nb\nc\n", "b\nc\n", "a\nb\n", "b\n"),
+        ("a\nb\nc\n", "x\nb\nc\n", "x\nb\nC\n", "x\nb\nC\n"),
+        ("a\rb\nc\nd\n", "a\rB\nc\nd\n", "a\rb\nc\nD\n", "a\rB\nc\nD\n"),
+        ("\ufeffa\nb\nc\n", "a\nb\nc\n", "\ufeffa\nb\nC\n", "a\nb\nC\n"),
+        ("- x\n- x\n- x\nend\n", "- x\n- x\n- x\nend\nours\n", "new\n- x\n- x\n- x\nend\n", "new\n- x\n- x\n- x\nend\nours\n"),
+    ],
+)
+def test_line_ends_come_through_as_they_are(base, ours, theirs, after):
+    result = merged(base, ours, theirs)
+
+    assert (result.data.decode(), result.clean) == (after, True)
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs"),
+    [
+        ("", "a", "b"),
+        ("a", "a\n", "a\nb"),
+        ("a\nb\n", "a\nb\nours\n", "a\nb\ntheirs\n"),
+        ("a\nb\nc\n", "a\nB\nc\n", "a\nc\n"),
+        ("a\nb\n", "", "a\nB\n"),
+        ("x\nx\nx\n", "x\nx\n", "x\nx\nx\nx\n"),
+        ("x\nx\n\nx\n", "x\nx\n", "x\nx\n\nx\n\nx\n"),
+        ("a\nb\nc\nd\n", "a\nB\nc\nd\n", "a\nb\nC\nd\n"),
+    ],
+)
+def test_changes_in_one_place_clash(base, ours, theirs):
+    assert not merged(base, ours, theirs).clean
+
+
+def test_text_that_repeats_is_paired_by_what_does_not():
+    base = "## A\n\n- x\n\n## B\n\n- x\n\n## C\n\n- x\n"
+
+    ours = base.replace("## B\n\n", "## B\n\n- new\n")
+    theirs = base.replace("## A", "## A2").replace("## C\n\n- x", "## C\n\n- y")
+
+    assert merged(base, ours, theirs).data == b"## A2\n\n- x\n\n## B\n\n- new\n- x\n\n## C\n\n- y\n"
+
+
+def test_a_moved_line_is_no_reason_to_clash():
+    lines = [f"{number}\n" for number in range(10)]
+    changed = "".join(lines).replace("5", "five")
+
+    assert merged("".join(lines), "".join([*lines[1:], lines[0]]), changed).data.decode() == "1\n2\n3\n4\nfive\n6\n7\n8\n9\n0\n"
+
+
+def test_too_many_changed_lines_clash_at_once():
+    base = b"".join(b"%d\n" % number for number in range(MAX_LINES + 10))
+    theirs = base.replace(b"1", b"t")
+    began = time.process_time()
+
+    assert merge_three(base, base.replace(b"2", b"o"), theirs).data == theirs
+    assert len(merge_three(base, base.replace(b"2", b"o"), theirs, prefer="theirs").kept) == 1
+    assert time.process_time() - began < 1
+
+
+def test_a_small_change_of_a_huge_text_is_merged():
+    base = b"first\n" + b"x" * 5_000_000 + b"\n" + b"".join(b"%d\n" % number for number in range(MAX_LINES))
+    result = merge_three(base, base + b"ours\n", base[:-20_000] + b"theirs\n" + base[-20_000:])
+
+    assert result.clean
+    assert result.data == base[:-20_000] + b"theirs\n" + base[-20_000:] + b"ours\n"
+
+
+@pytest.mark.parametrize("kinds", [1, 2, 50, 5_000, 20_000])
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_no_texts_take_long(kinds, shuffled):
+    chosen = random.Random(kinds)  # noqa: S311 - a text, not a secret
+    lines = [b"%d\n" % chosen.randrange(kinds) for _ in range(20_000)]
+    sides = [list(lines), list(lines)]
+    for side in sides:
+        for place in chosen.sample(range(20_000), 500):
+            side[place] = b"new %d\n" % place
+        if shuffled:
+            chosen.shuffle(side)
+    began = time.process_time()
+    merge_three(b"".join(lines), b"".join(sides[0]), b"".join(sides[1]))
+
+    assert time.process_time() - began < 5

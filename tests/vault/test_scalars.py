@@ -1,0 +1,106 @@
+"""Scalars: what is written is read back as the same text by readers of YAML 1.1, and quoted only where it must be."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parachuted.errors import EditRefusedError
+from parachuted.vault.bounded_yaml import read_events, read_value
+from parachuted.vault.scalars import is_bare, kind_of, write_key, write_scalar
+
+WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30) | st.text(
+    "ab 01:.-+#'\"[]{},&*!|>%@`?\\~\n\t=<_/eExoyn\x85\u2028\ufeff", max_size=12
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["active", "Projects/*", "../", "./a", "two words", "a - b", "it's", "C#", "a:b", "https://x.y/z", "-dash", "?x", ":x", "é 🎉", "a,b"],
+)
+def test_a_text_that_all_readers_take_for_text_is_not_quoted(text):
+    assert is_bare(text)
+    assert write_scalar(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", " ", "true", "No", "on", "y", "N", "null", "~", "1", "-1.5", "1e3", "0o17", "0x1F", "1_000", "10:30", "2026-02-24", ".inf"),
+        *("=", "<<", "*", "*.md", "!Archive", "&a", "@x", "`x`", "%x", "- x", "? x", "a: b", "a:", "a #b", "#tag", "[[Note]]", "{{date}}"),
+        *("| x", "> x", ".nan", "'x", '"x', " x", "x ", "a\nb", "a\tb", "\ufeffx", "a\x85b", "a\u2028b", "---", "a --- b"),
+    ],
+)
+def test_a_text_that_some_reader_takes_for_something_else_is_quoted(text):
+    assert write_scalar(text)[0] in "'\""
+
+
+@settings(max_examples=250, deadline=None, derandomize=True)
+@given(WORDS)
+def test_a_written_text_reads_back_as_it_was_and_holds_no_frontmatter_end(text):
+    written = write_scalar(text)
+
+    assert "---" not in written
+    assert "\n" not in written
+    assert read_value(read_events(f"k: {written}\n"))[0] == {"k": text}
+    assert read_value(read_events(f"- {written}\n"))[0] == [text]
+    assert yaml.safe_load(f"k: {written} # c\n") == {"k": text}
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(WORDS.filter(bool))
+def test_a_written_key_reads_back_as_it_was(name):
+    written = write_key(name)
+
+    assert "---" not in written
+    assert yaml.safe_load(f"{written}: v\n") == {name: "v"}
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(st.booleans() | st.integers() | st.floats(allow_nan=False))
+def test_a_number_or_a_truth_is_written_so_that_it_stays_one(value):
+    read = yaml.safe_load(write_scalar(value))
+
+    assert read == value
+    assert type(read) is type(value)
+
+
+def test_what_is_no_number_is_written_as_such():
+    assert math.isnan(yaml.safe_load(write_scalar(math.nan)))
+
+
+def test_a_run_of_dashes_is_written_with_an_escape():
+    assert write_scalar("a ---- b") == '"a --\\x2D- b"'
+
+
+def test_a_text_with_quotes_is_put_in_the_other_kind():
+    assert write_scalar('"x" \\ y: z') == "'\"x\" \\ y: z'"
+
+
+@pytest.mark.parametrize(
+    "value", [pytest.param("a\0b", id="nul"), pytest.param("a\ud800", id="surrogate"), pytest.param(10**5000, id="digits")]
+)
+def test_what_yaml_cannot_hold_is_refused(value):
+    with pytest.raises(EditRefusedError):
+        write_scalar(value)
+
+
+@pytest.mark.parametrize("name", ["", "a\0b", "a\udfff"])
+def test_a_key_that_yaml_cannot_hold_is_refused(name):
+    with pytest.raises(EditRefusedError):
+        write_key(name)
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        *(("true", "boolean"), ("No", "boolean"), ("12", "number"), ("1.5", "number"), ("0o7", "number"), ("10:30", "number")),
+        *(("", "null"), ("~", "null"), ("null", "null"), ("2026-02-24", "date"), ("word", "text"), ("../", "text"), (".", "text")),
+    ],
+)
+def test_the_kind_of_a_bare_word_is_known(word, kind):
+    assert kind_of(word) == kind

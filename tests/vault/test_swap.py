@@ -1,0 +1,124 @@
+"""Swap: new bytes in place of old ones, never in place of bytes that nobody looked at."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from parachuted.vault import swap
+from parachuted.vault.root import digest_of
+
+OLD, NEW = b"old\n", b"new\n"
+TEMPORARY = swap.temporary_name()
+
+
+def names(vault: Path) -> list[str]:
+    return sorted(file.name for file in vault.iterdir())
+
+
+@pytest.fixture
+def folder(vault: Path) -> Iterator[int]:
+    (vault / "note.md").write_bytes(OLD)
+    descriptor = os.open(vault, os.O_RDONLY | os.O_DIRECTORY)
+    yield descriptor
+    os.close(descriptor)
+
+
+@pytest.fixture
+def original(folder: int) -> Iterator[int]:
+    with swap.opened(folder, "note.md") as descriptor:
+        yield descriptor
+
+
+def test_temporary_names_differ_and_are_hidden():
+    names = {swap.temporary_name() for _ in range(50)}
+    assert len(names) == 50
+    assert all(name.startswith(swap.TEMPORARY_PREFIX) and name.endswith(swap.TEMPORARY_SUFFIX) for name in names)
+
+
+def test_a_replaced_file_holds_the_new_text_and_nothing_is_left_beside_it(vault, folder, original):
+    swap.write_temporary(folder, TEMPORARY, NEW, original)
+    swap.replace(folder, "note.md", TEMPORARY, original, old=digest_of(OLD))
+    assert (names(vault), (vault / "note.md").read_bytes()) == (["note.md"], NEW)
+    assert swap.holds(original) == OLD
+
+
+def test_a_text_that_is_not_the_expected_one_stays(vault, folder, original):
+    swap.write_temporary(folder, TEMPORARY, NEW, original)
+    with pytest.raises(swap.MovedBaseError):
+        swap.replace(folder, "note.md", TEMPORARY, original, old=digest_of(b"something else"))
+    assert (vault / "note.md").read_bytes() == OLD
+    with pytest.raises(swap.MovedBaseError):
+        swap.remove(folder, "note.md", "unused", original, old=digest_of(b"something else"))
+    assert (vault / "note.md").read_bytes() == OLD
+
+
+def test_another_file_with_the_same_text_is_not_the_expected_one(vault, folder, original):
+    (vault / "copy.md").write_bytes(OLD)
+    (vault / "copy.md").rename(vault / "note.md")
+    swap.write_temporary(folder, TEMPORARY, NEW)
+    with pytest.raises(swap.MovedBaseError):
+        swap.replace(folder, "note.md", TEMPORARY, original, old=digest_of(OLD))
+    assert (vault / "note.md").read_bytes() == OLD
+
+
+def test_what_slips_in_before_the_exchange_is_held_under_the_temporary_name(vault, folder, original, monkeypatch):
+    exchange = swap.exchange
+
+    def exchange_after_a_save(*names: object) -> None:
+        (vault / "note.md").write_bytes(b"a person's\n")
+        exchange(*names)
+
+    monkeypatch.setattr(swap, "exchange", exchange_after_a_save)
+    swap.write_temporary(folder, TEMPORARY, NEW, original)
+    with pytest.raises(swap.MovedBaseError):
+        swap.replace(folder, "note.md", TEMPORARY, original, old=digest_of(OLD))
+    assert (vault / TEMPORARY).read_bytes() == b"a person's\n"
+
+
+def test_a_file_system_without_exchange_gets_a_plain_rename(vault, folder, original, monkeypatch):
+    def refuse(*_: object) -> None:
+        raise NotImplementedError
+
+    monkeypatch.setattr(swap, "exchange", refuse)
+    swap.write_temporary(folder, TEMPORARY, NEW, original)
+    swap.replace(folder, "note.md", TEMPORARY, original, old=digest_of(OLD))
+    assert (names(vault), (vault / "note.md").read_bytes()) == (["note.md"], NEW)
+
+
+def test_a_taken_name_is_not_created(vault, folder):
+    swap.write_temporary(folder, TEMPORARY, NEW)
+    with pytest.raises(swap.MovedBaseError):
+        swap.create(folder, "note.md", TEMPORARY)
+    assert ((vault / "note.md").read_bytes(), (vault / TEMPORARY).read_bytes()) == (OLD, NEW)
+    swap.create(folder, "free.md", TEMPORARY)
+    assert names(vault) == ["free.md", "note.md"]
+
+
+def test_a_removed_file_is_gone_under_both_names(vault, folder, original):
+    swap.remove(folder, "note.md", TEMPORARY, original, old=digest_of(OLD))
+    assert names(vault) == []
+
+
+def test_a_rename_takes_no_taken_name(vault, folder):
+    (vault / "other.md").write_bytes(NEW)
+    with pytest.raises(swap.MovedBaseError):
+        swap.rename_durably((folder, "note.md"), (folder, "other.md"))
+    swap.rename_durably((folder, "note.md"), (folder, "third.md"))
+    assert ((vault / "other.md").read_bytes(), (vault / "third.md").read_bytes()) == (NEW, OLD)
+
+
+def test_only_regular_files_have_a_digest(vault, folder):
+    (vault / "link.md").symlink_to("note.md")
+    os.mkfifo(vault / "pipe.md")
+    assert swap.digest_at(folder, "note.md") == digest_of(OLD)
+    assert [swap.digest_at(folder, name) for name in ("link.md", "pipe.md", "missing.md")] == [None] * 3
+
+
+def test_a_new_file_takes_over_the_mode(vault, folder, original):
+    (vault / "note.md").chmod(0o604)
+    swap.write_temporary(folder, TEMPORARY, NEW, original)
+    assert (vault / TEMPORARY).stat().st_mode & 0o777 == 0o604
