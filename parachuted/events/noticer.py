@@ -190,8 +190,8 @@ class Noticer:
                 raise
             finally:
                 self._wake.set()  # `run` may be asleep until a later moment than what is to be looked at now
-        if any(IGNORE_FILE in (change.path, change.source) for change in changes):
-            await self._reload_ignore()
+            if any(IGNORE_FILE in (change.path, change.source) for change in changes):
+                await self._reload_ignore()  # within the lock: until the next walk is arranged, this turn is not over
 
     async def _noticed(self, turn: Turn) -> list[Change]:
         began = self._loop.time()
