@@ -95,7 +95,7 @@ def choose_agent(settings: Settings, folder: Path, env: Mapping[str, str], user_
 
 
 def _give_memory_back() -> None:
-    """A first scan, and search after it, hold the texts of many notes for a moment; glibc keeps what is freed unless it is asked (malloc_trim(3))."""
+    """A first scan, and search after it, hold many texts for a moment; glibc keeps what is freed unless asked (malloc_trim(3))."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
@@ -282,12 +282,8 @@ class Daemon:
 
     async def _look_after_disk(self) -> None:
         """Once a second: files that were replaced while a program still wrote into them, a disk that refuses, a state that was deleted."""
-        was_behind = True
         for number in itertools.count():
             await asyncio.sleep(_LOOK_AFTER_S)
-            if was_behind and not self.search.is_behind:
-                _give_memory_back()
-            was_behind = self.search.is_behind
             if self.store.expects_late_writes:
                 for said in await asyncio.to_thread(rescue, self.store, self._objects, self.clock()):
                     self.problems.set(f"rescued:{number}", said)

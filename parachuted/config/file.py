@@ -6,7 +6,6 @@ Nothing is read as anything but text here, so YAML's own ideas of `10:30`, `no` 
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from typing import Any, TypeAlias
 import yaml
 
 from parachuted.errors import ConfigError, StorageFailedError
+from parachuted.private import replace_private
 
 NAME = "config.yaml"
 _LIMIT = 256 * 1024
@@ -57,7 +57,7 @@ def write_file(home: Path, text: str) -> None:
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         home.chmod(0o700)
-        _replace((home / NAME).resolve(), text.encode())
+        replace_private((home / NAME).resolve(), text.encode())
     except OSError as error:
         raise StorageFailedError(f"{NAME} could not be written: {error.strerror}", errno=error.errno) from error
 
@@ -85,28 +85,6 @@ def set_entry(text: str, key: str, value: str) -> str:
     except ConfigError:
         pass
     raise ConfigError([f"{NAME} is written in a way that allows no change to one line; set {key} in it by hand"])
-
-
-def _replace(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb", opener=_private) as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _root(text: str) -> yaml.Node | None:

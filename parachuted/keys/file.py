@@ -17,6 +17,7 @@ from pathlib import Path
 from parachuted.errors import NotFoundError, ParachuteError, StorageFailedError
 from parachuted.keys.document import Value, read_document, write_document
 from parachuted.keys.key import Key, key_document, parse_key, time_text
+from parachuted.private import replace_private
 
 NAME = "keys.yaml"
 _LIST = "api_keys"
@@ -152,7 +153,7 @@ class KeyFile:
                 text = write_document({_LIST: change(self._entries())})
                 if len(text.encode()) > _LIMIT:
                     raise KeysRefusedError(f"{NAME} would be larger than {_LIMIT // 1024} KB; revoke keys that nobody needs")
-                _replace(self.path.resolve(), text.encode())
+                replace_private(self.path.resolve(), text.encode())
         except OSError as error:
             raise StorageFailedError(f"{NAME} could not be written: {error.strerror}", errno=error.errno) from error
 
@@ -168,29 +169,6 @@ class KeyFile:
             yield
         finally:
             os.close(descriptor)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)
-    try:
-        with open(temporary, "xb", opener=_private) as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 def _without_waiting(path: str, flags: int) -> int:
