@@ -38,6 +38,14 @@ class EditRefusedError(ParachuteError):
     """The edit would change more than it names, so nothing was written."""
 
 
+class ActRefusedError(ParachuteError):
+    """A hook objected, so nothing was done."""
+
+
+class ModuleFailedError(ParachuteError):
+    """The module did not do what it was asked."""
+
+
 class ConflictError(ParachuteError):
     """The file changed in the same place since it was read; nothing was written."""
 
