@@ -10,21 +10,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from parachuted.api.sight import is_hidden
-from parachuted.events import Event
-from parachuted.keys import Grant, Identity
+from parachuted.events import CATALOG, Event
+from parachuted.keys import Grant, Identity, Scope, granted
 
-_ROOMS = {"file": "vault", "watch": "curator", "task": "curator", "run": "curator", "budget": "curator"}
+_ROOMS = {"file": "vault", "watch": "curator", "task": "curator", "run": "curator", "budget": "curator", "tool": "curator"}
+_ROOMS |= {"session": "chat", "context": "chat", "chat": "chat", "daily": "daily", "brain": "brain"}
 _OTHERS = "system"
 _FREE_TEXT = {"reason": ""}  # what an agent says of a run may name any note
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Hearing:
-    """What one listener may read, by module. Equal for listeners who are told the same."""
+    """What one listener may read. Equal for listeners who are told the same."""
 
-    vault: Grant | None
-    curator: Grant | None
-    system: Grant | None
+    scopes: tuple[Scope, ...]
 
     def heard(self, event: Event) -> Event | None:
         """The event as it exists for the listener; the very same where nothing is left out; None: it does not."""
@@ -42,15 +41,14 @@ class Hearing:
         return replace(event, data={**event.data, **left_out}) if left_out else event
 
     def _grant(self, name: str) -> Grant | None:
-        module = _ROOMS.get(name.partition(".")[0], _OTHERS)
-        return {"vault": self.vault, "curator": self.curator, "system": self.system}[module]
+        first = name.partition(".")[0]
+        module = _ROOMS.get(first, _OTHERS) if name in CATALOG else first  # what is not ours is the event of the module of that name
+        return granted(self.scopes, module, "read")
 
 
 def hearing_of(identity: Identity) -> Hearing:
     """What that caller may be told."""
-    return Hearing(
-        vault=identity.grant("vault", "read"), curator=identity.grant("curator", "read"), system=identity.grant("system", "read")
-    )
+    return Hearing(identity.scopes)
 
 
 def _paths(data: Mapping[str, object]) -> Iterator[str]:

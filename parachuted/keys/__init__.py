@@ -6,7 +6,7 @@ from parachuted.keys.key import Key, key_document, parse_scope, scope_document, 
 from parachuted.keys.minting import USUAL, Minted, mint, parse_end, parse_words
 from parachuted.keys.narrowing import is_narrower
 from parachuted.keys.ring import Ring
-from parachuted.keys.scopes import CAPABILITIES, EVERYTHING, EVERYWHERE, KNOWN_MODULES, NOBODY, Capability, Grant, Identity, Scope
+from parachuted.keys.scopes import CAPABILITIES, EVERYTHING, EVERYWHERE, KNOWN_MODULES, NOBODY, Capability, Grant, Identity, Scope, granted
 
 __all__ = [
     "CAPABILITIES",
@@ -26,6 +26,7 @@ __all__ = [
     "NameTakenError",
     "Ring",
     "Scope",
+    "granted",
     "is_narrower",
     "key_document",
     "mint",

@@ -57,18 +57,23 @@ class Identity:
 
     def grant(self, module: str, capability: Capability) -> Grant | None:
         """What it may touch where `capability` on `module` is asked for; None: nothing."""
-        found = []
-        for scope in self.scopes:
-            if capability not in scope.capabilities:
-                continue
-            own = () if scope.paths is None else (scope.paths,)
-            if scope.module in {module, "*"}:
-                found.append(own)
-            elif module == VAULT and scope.module in _FOLDERS:
-                found.append(((_FOLDERS[scope.module],), *own))
-        if not found:
-            return None
-        return EVERYWHERE if () in found else Grant(alternatives=tuple(found))
+        return granted(self.scopes, module, capability)
+
+
+def granted(scopes: tuple[Scope, ...], module: str, capability: Capability) -> Grant | None:
+    """What these scopes allow to touch where `capability` on `module` is asked for; None: nothing."""
+    found = []
+    for scope in scopes:
+        if capability not in scope.capabilities:
+            continue
+        own = () if scope.paths is None else (scope.paths,)
+        if scope.module in {module, "*"}:
+            found.append(own)
+        elif module == VAULT and scope.module in _FOLDERS:
+            found.append(((_FOLDERS[scope.module],), *own))
+    if not found:
+        return None
+    return EVERYWHERE if () in found else Grant(alternatives=tuple(found))
 
 
 EVERYWHERE = Grant(alternatives=None)

@@ -129,3 +129,13 @@ def test_an_undoing_that_names_nothing_is_told_to_who_sees_all():
 def test_hidden_files_exist_for_nobody():
     assert ALL.heard(event("file.created", path=".secret/key.md", **CHANGE)) is None
     assert ALL.heard(event("file.created", path=".agents/a.md", **CHANGE)) is not None
+
+
+def test_an_event_of_a_module_is_for_those_who_may_read_in_that_module():
+    told = event("garden.planted", path="Projects/a.md")
+
+    assert who("garden:read").heard(told) is told
+    assert who("vault:read", "curator:read", "system:read").heard(told) is None
+    assert who("garden:write").heard(told) is None
+    assert PROJECTS.heard(told) is told
+    assert PROJECTS.heard(event("garden.planted", path=HIDDEN)) is None
