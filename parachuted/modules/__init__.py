@@ -1,0 +1,22 @@
+"""Modules: what anyone can add, with the names that its author needs. The daemon's parts are imported from their own files."""
+
+from parachuted.modules.agent_config import AgentConfig, SandboxConfig
+from parachuted.modules.declare import event, mcp_tool, route, schedule
+from parachuted.modules.module import Module
+from parachuted.modules.results import Response
+from parachuted.modules.services import Hit, Services, StateAccess, VaultAccess
+
+__all__ = [
+    "AgentConfig",
+    "Hit",
+    "Module",
+    "Response",
+    "SandboxConfig",
+    "Services",
+    "StateAccess",
+    "VaultAccess",
+    "event",
+    "mcp_tool",
+    "route",
+    "schedule",
+]

@@ -1,0 +1,53 @@
+"""Module: what a module's class inherits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from parachuted.modules.agent_config import AgentConfig
+from parachuted.modules.results import to_json
+from parachuted.modules.services import Services
+
+
+class Module:
+    """A part that anyone can add. Its methods become routes, tools, listeners: `@route`, `@mcp_tool`, `@event`, `@schedule`.
+
+    What a class leaves open here, its manifest.yaml says. Where both speak they must agree, for a person approved the manifest.
+    """
+
+    name: ClassVar[str] = ""
+    version: ClassVar[str] = ""
+    description: ClassVar[str] = ""
+    permissions: ClassVar[Mapping[str, object]] = {}
+    agents: ClassVar[Mapping[str, AgentConfig | Mapping[str, object]]] = {}
+    provides: ClassVar[Sequence[str]] = ()
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self.vault = services.vault
+        self.config = services.config
+        self.state = services.state
+        self.log = services.log
+
+    def publish(self, event: str, /, **data: object) -> None:
+        """Say that something happened. The name begins with the module's own: `daily.entry.created`. The data must be JSON."""
+        self._services.publish(event, {name: to_json(value) for name, value in data.items()})
+
+    def get_interface(self, name: str) -> object | None:
+        """The object that another module provides under that name, or None: ask each time, for modules come and go."""
+        return self._services.get_interface(name)
+
+    async def run_agent(self, agent: str, prompt: str, /, **options: object) -> str:
+        """Let one of the module's agents answer the prompt, and return its words."""
+        return await self._services.run_agent(agent, prompt, options)
+
+    async def on_enable(self) -> None:
+        """Called once when the module begins to serve; what it raises marks the module as failed."""
+
+    async def on_disable(self) -> None:
+        """Called once when it stops."""
+
+    def interfaces(self) -> Mapping[str, object]:
+        """The objects behind `provides`: the module itself, unless a class says otherwise."""
+        return dict.fromkeys(self.provides, self)
