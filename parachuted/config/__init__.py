@@ -12,6 +12,7 @@ from parachuted.config.settings import (
     describe_settings,
     is_loopback,
     listed,
+    paired,
 )
 
 __all__ = [
@@ -27,5 +28,6 @@ __all__ = [
     "is_loopback",
     "listed",
     "load_settings",
+    "paired",
     "set_setting",
 ]

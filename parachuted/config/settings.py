@@ -44,11 +44,24 @@ def _origins(text: str) -> str:
     return text
 
 
+def _pairs(text: str) -> str:
+    if not all(_PAIR.fullmatch(pair) for pair in listed(text)):
+        raise ValueError("should be pairs such as BrainInterface=brain, with commas between them")
+    return text
+
+
+def paired(text: str) -> dict[str, str]:
+    """The pairs of a setting, `a=b` between commas, as a mapping."""
+    pairs = (part.partition("=") for part in listed(text))
+    return {name.strip(): value.strip() for name, _equals, value in pairs}
+
+
 def listed(text: str) -> list[str]:
     """What stands between the commas of a setting."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
+_PAIR = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63} *= *[a-z][a-z0-9-]{0,63}")
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?|[0-9A-Fa-f:]{2,39}")
 _ORIGIN = re.compile(r"https?://([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]{2,39}\])(:[0-9]{1,5})?")
 _Text = Annotated[str, Field(min_length=1, max_length=1_000)]
@@ -63,6 +76,7 @@ _Level = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator
 _Mode = Literal["remote", "always", "disabled"]
 _HostNames = Annotated[str, Field(max_length=10_000), AfterValidator(_host_names)]
 _Origins = Annotated[str, Field(max_length=10_000), AfterValidator(_origins)]
+_Providers = Annotated[str, Field(max_length=10_000), AfterValidator(_pairs)]
 _Url = Annotated[str, AfterValidator(_web_address)]
 
 
@@ -121,6 +135,30 @@ class AuditSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HookSettings:
+    """When scripts of yours run, and what happens when one fails."""
+
+    must_approve: Annotated[bool, "Whether a script that was changed waits for `parachute hooks approve` before it runs again."] = True
+    fails_closed: Annotated[
+        bool, "Whether a hook that fails or takes too long stops what it was asked about, unless it says otherwise."
+    ] = False
+    concurrency: Annotated[_Few, "How many hooks may run at once."] = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleSettings:
+    """How modules run, and which of them serves an interface that several provide."""
+
+    sandbox: Annotated[
+        Literal["auto", "docker", "landlock", "process"],
+        "What holds an untrusted module: Docker, the kernel (landlock), no more than a process of its own, or the best there is (auto).",
+    ] = "auto"
+    providers: Annotated[
+        _Providers, "Which module serves an interface that several provide, such as BrainInterface=brain, with commas between them."
+    ] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All settings, and `notes` on what was met on the way: older names, and keys that mean nothing any more."""
 
@@ -135,6 +173,8 @@ class Settings:
     bubble: BubbleSettings = BubbleSettings()
     scan: ScanSettings = ScanSettings()
     audit: AuditSettings = AuditSettings()
+    hooks: HookSettings = HookSettings()
+    modules: ModuleSettings = ModuleSettings()
     notes: tuple[str, ...] = ()
 
 
@@ -160,11 +200,15 @@ def _described(section: type, prefix: str) -> Iterator[Described]:
             yield from _described(hint, f"{setting.name}.")
         elif get_origin(hint) is Annotated:
             kind, *_, means = get_args(hint)
-            default = "" if setting.default is None else str(setting.default).removesuffix(".0")
+            default = "" if setting.default is None else _default_text(setting.default)
             yield Described(f"{prefix}{setting.name}", _kind(kind), default, means)
+
+
+def _default_text(default: object) -> str:
+    return str(default).lower() if isinstance(default, bool) else str(default).removesuffix(".0")
 
 
 def _kind(kind: object) -> str:
     if get_origin(kind) is Literal:
         return " | ".join(get_args(kind))
-    return {Path: "path", int: "whole number", float: "number"}.get(kind, "text")  # type: ignore[call-overload, no-any-return]
+    return {Path: "path", int: "whole number", float: "number", bool: "true | false"}.get(kind, "text")  # type: ignore[call-overload, no-any-return]

@@ -5,7 +5,7 @@ from operator import attrgetter
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from parachuted.config import Settings, describe_settings, listed
+from parachuted.config import Settings, describe_settings, listed, paired
 from parachuted.config.settings import is_loopback
 
 TYPES = {"path", "text", "number", "whole number"}
@@ -22,7 +22,8 @@ def test_a_description_names_what_is_really_there_and_its_default():
     for key, _, default, _ in describe_settings():
         value = attrgetter(key)(Settings())
 
-        assert default == ("" if value is None else f"{value:g}" if isinstance(value, float) else str(value))
+        text = str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+        assert default == ("" if value is None else text)
 
 
 def test_the_keys_are_those_that_were_agreed():
@@ -48,6 +49,11 @@ def test_the_keys_are_those_that_were_agreed():
         "bubble.max_wait_s",
         "scan.full_every_s",
         "audit.keep_days",
+        "hooks.must_approve",
+        "hooks.fails_closed",
+        "hooks.concurrency",
+        "modules.sandbox",
+        "modules.providers",
     ]
 
 
@@ -102,3 +108,8 @@ def test_what_is_no_name_cannot_be_listed(host):
 def test_what_is_no_origin_cannot_be_listed(origin):
     with pytest.raises(ValidationError, match="should be origins"):
         TypeAdapter(Settings).validate_strings({"api": {"cors_origins": origin}})
+
+
+def test_pairs_of_a_setting_are_read_as_a_mapping():
+    assert paired("BrainInterface=brain, JournalInterface = daily") == {"BrainInterface": "brain", "JournalInterface": "daily"}
+    assert paired("") == {}
