@@ -16,7 +16,7 @@ from parachuted.bubbling.patterns import parse_declaration, parse_pattern
 from parachuted.cli import FAILED, NO_DAEMON, WRONG_USE
 from parachuted.cli.parser import make_parser
 from parachuted.config import describe_settings
-from parachuted.events import CATALOG
+from parachuted.events import FACTS
 from tests.api.test_app import ROUTES
 from tests.stories.life import Live
 
@@ -83,7 +83,7 @@ def test_every_setting_is_described_as_it_is():
 def test_every_event_is_described_as_it_is():
     told = {codes(row[0])[0]: (row[1], tuple(codes(row[2]))) for row in table("event")}
 
-    assert told == {kind.name: (kind.tells, kind.fields) for kind in CATALOG.values()}
+    assert told == {kind.name: (kind.tells, kind.fields) for kind in FACTS.values()}
 
 
 def test_every_route_is_named_and_nothing_else():

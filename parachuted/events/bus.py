@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 
-from parachuted.events.catalog import CATALOG
+from parachuted.events.catalog import CATALOG, FACTS, EventKind
 
 log = logging.getLogger(__name__)
+
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,63}(\.[a-z][a-z0-9_-]{0,63}){1,5}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +37,7 @@ class Bus:
         self._listeners: list[Callable[[Event], None]] = []
         self._untold: deque[Event] = deque()
         self._is_telling = False
+        self._declared: dict[str, EventKind] = {}
 
     @property
     def last_id(self) -> int:
@@ -40,8 +45,11 @@ class Bus:
         return self._count
 
     def publish(self, event: str, /, **data: object) -> Event:
-        """Tell everyone; KeyError when the catalogue has no such event. What a listener publishes is told after what it was told."""
-        kind = CATALOG[event]
+        """Tell everyone. What a listener publishes is told after what it was told.
+
+        KeyError when the catalogue has no such fact and no module has declared one: an act that may be refused is not told as if it were.
+        """
+        kind = FACTS.get(event) or self._declared[event]
         self._count += 1
         happened = Event(id=self._count, event=kind.name, timestamp=self._clock(), data=data)
         self._last.append(happened)
@@ -49,6 +57,23 @@ class Bus:
         if not self._is_telling:
             self._tell_all()
         return happened
+
+    def declare(self, kind: EventKind) -> None:
+        """Carry a module's own events of that name too, until it is withdrawn. ValueError for what is no name, or the catalogue's."""
+        if not _NAME.fullmatch(kind.name):
+            raise ValueError(f"{kind.name[:80]!r} is no name for an event; write <module>.<what>, in small letters")
+        if kind.name in CATALOG or kind.blocks:
+            raise ValueError(f"{kind.name} is not a module's to declare: it is the catalogue's, or tells of what has not happened")
+        self._declared[kind.name] = kind
+
+    def withdraw(self, name: str) -> None:
+        """Carry no more events of that name, if a module declared it."""
+        self._declared.pop(name, None)
+
+    @property
+    def declared(self) -> Mapping[str, EventKind]:
+        """What modules have declared, by name."""
+        return MappingProxyType(self._declared)
 
     def listen(self, listener: Callable[[Event], None]) -> Callable[[], None]:
         """Call `listener` for each event from now on; the answer ends it."""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from parachuted.events import Bus
+from parachuted.events import CATALOG, Bus, EventKind
 
 NOON = datetime(2026, 1, 6, 12, tzinfo=UTC)
 
@@ -32,6 +32,43 @@ def test_what_is_in_no_catalogue_is_not_published(bus):
     with pytest.raises(KeyError):
         bus.publish("file.eaten", path="a.md")
     assert bus.last_id == 0
+
+
+@pytest.mark.parametrize("name", [name for name, kind in CATALOG.items() if kind.blocks])
+def test_what_may_still_be_refused_is_not_published_as_if_it_had_happened(bus, name):
+    with pytest.raises(KeyError):
+        bus.publish(name, path="a.md")
+
+
+def test_a_module_s_event_is_carried_from_its_declaration_to_its_withdrawal(bus):
+    heard = []
+    bus.listen(heard.append)
+    bus.declare(EventKind(name="weather.changed", tells="The weather is another.", fields=("degrees",)))
+    bus.publish("weather.changed", degrees=3)
+    bus.withdraw("weather.changed")
+    bus.withdraw("weather.changed")
+
+    assert [(event.event, event.data) for event in heard] == [("weather.changed", {"degrees": 3})]
+    with pytest.raises(KeyError):
+        bus.publish("weather.changed", degrees=4)
+
+
+@pytest.mark.parametrize("name", ["file.created", "write.before", "weather", "Weather.changed", "weather.", "a b.c", "w.c\nd"])
+def test_a_name_that_is_another_s_or_none_cannot_be_declared(bus, name):
+    with pytest.raises(ValueError, match=r"event|module"):
+        bus.declare(EventKind(name=name, tells="No.", fields=("x",)))
+    assert not bus.declared
+
+
+def test_an_event_that_may_be_refused_cannot_be_declared(bus):
+    with pytest.raises(ValueError, match="has not happened"):
+        bus.declare(EventKind(name="weather.before", tells="No.", fields=("x",), blocks=True))
+
+
+def test_a_withdrawal_leaves_the_catalogue_alone(bus):
+    bus.withdraw("file.created")
+
+    assert bus.publish("file.created", path="a.md").id == 1
 
 
 def test_each_listener_hears_each_event_in_order_until_it_ends(bus):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from parachuted.events import CATALOG
+from parachuted.events import CATALOG, FACTS
 
 
 def test_names_are_dotted_and_each_is_there_once():
-    assert all(re.fullmatch(r"[a-z]+\.[a-z]+", name) for name in CATALOG)
+    assert all(re.fullmatch(r"[a-z]+(\.[a-z]+)+", name) for name in CATALOG)
     assert [kind.name for kind in CATALOG.values()] == list(CATALOG)
 
 
@@ -21,3 +21,22 @@ def test_the_events_of_the_loop_are_all_there():
     others = {"watch.declared", "watch.removed", "task.queued", "task.started", "task.finished", "run.finished", "run.undone"}
 
     assert set(CATALOG) >= changes | others | {"vault.problem", "budget.exceeded"}
+
+
+def test_what_may_be_refused_shows_in_the_name_and_is_no_fact():
+    assert {name for name, kind in CATALOG.items() if kind.blocks} == {name for name in CATALOG if name.endswith(".before")}
+    assert set(CATALOG) - set(FACTS) == {name for name in CATALOG if name.endswith(".before")}
+
+
+def test_the_events_that_claude_code_has_too_are_known_by_its_names():
+    claude = {kind.claude: name for name, kind in CATALOG.items() if kind.claude}
+
+    assert claude == {
+        "SessionStart": "session.start",
+        "SessionEnd": "session.end",
+        "UserPromptSubmit": "prompt.before",
+        "PreToolUse": "tool.before",
+        "PostToolUse": "tool.after",
+        "Stop": "stop.before",
+        "PreCompact": "compact.before",
+    }
