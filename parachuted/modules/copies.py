@@ -1,0 +1,136 @@
+"""Copies: the approved bytes of modules, in the home, where no module and no sync can write. They are what runs.
+
+A copy is made from the bytes that went into the digest, while they are read; it gets its place only when that digest is the one that was
+asked for; and it is read again, whole, before anything of it runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+
+from parachuted.modules.tree import Tree, TreeRefusedError, read_tree
+
+_FOLDER = "modules"
+_UNFINISHED = ".new-"
+_SHORT = 12
+
+
+class Copies:
+    """The copies of one home: `<home>/modules/<name>/<first 12 of the digest>/`."""
+
+    def __init__(self, home: Path) -> None:
+        self.root = home / _FOLDER
+
+    def folder(self, name: str) -> Path:
+        """Where all that is kept of that module is."""
+        return self.root / name
+
+    def place(self, name: str, digest: str) -> Path:
+        """Where the copy with that digest is, or would be."""
+        return self.folder(name) / digest.removeprefix("sha256:")[:_SHORT]
+
+    def read(self, name: str, digest: str) -> Tree:
+        """Read the copy again. Raises TreeRefusedError when it is not, to the last bit, what was approved."""
+        tree = read_tree(self.place(name, digest), root=self.root)
+        if tree.digest != digest:
+            raise TreeRefusedError(f"the approved copy of {name} is damaged; approve the module again")
+        return tree
+
+    @contextlib.contextmanager
+    def taking(self, name: str, folder: Path, *, root: Path, ignored: Collection[str] = ()) -> Iterator[Taken]:
+        """Read the folder into an unfinished copy, which is gone again afterwards unless it was kept."""
+        self._make_folder(name)
+        unfinished = self.folder(name) / f"{_UNFINISHED}{secrets.token_hex(8)}"
+        unfinished.mkdir(mode=0o700)
+        try:
+            tree = read_tree(folder, root=root, sink=_Writing(unfinished), ignored=ignored)
+            yield Taken(self, name, unfinished, tree)
+        finally:
+            remove_tree(unfinished)
+
+    def prune(self, name: str, keep: Collection[str]) -> None:
+        """Remove all that is kept of a module but those names of copies and environments. What cannot be removed stays."""
+        with contextlib.suppress(FileNotFoundError):
+            for folder in sorted(self.folder(name).iterdir()):
+                if folder.name not in keep:
+                    remove_tree(folder)
+            if not keep:
+                self.folder(name).rmdir()
+
+    def latest(self, name: str, count: int) -> list[str]:
+        """The names of the copies made last."""
+        with contextlib.suppress(FileNotFoundError):
+            found = [folder for folder in self.folder(name).iterdir() if len(folder.name) == _SHORT]
+            return [folder.name for folder in sorted(found, key=lambda one: one.stat().st_ctime_ns, reverse=True)][:count]
+        return []
+
+    def _make_folder(self, name: str) -> None:
+        for folder in (self.root, self.folder(name)):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not stat.S_ISDIR(folder.lstat().st_mode):
+                raise TreeRefusedError(f"{folder} is a link or no folder; nothing was approved")
+
+
+class Taken:
+    """A copy that has no place yet."""
+
+    def __init__(self, copies: Copies, name: str, folder: Path, tree: Tree) -> None:
+        self._copies, self._name = copies, name
+        self.folder, self.tree = folder, tree
+
+    def keep(self) -> Path:
+        """Give it its place; a copy that is there already, sound, stays."""
+        place = self._copies.place(self._name, self.tree.digest)
+        with contextlib.suppress(TreeRefusedError):
+            self._copies.read(self._name, self.tree.digest)
+            return place
+        remove_tree(place)
+        for path, folders, _files in os.walk(self.folder):
+            for folder in folders:
+                Path(path, folder).chmod(0o555)
+        self.folder.rename(place)
+        place.chmod(0o555)
+        descriptor = os.open(place.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        self._copies.read(self._name, self.tree.digest)
+        return place
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder of the home's, read-only or not; a link is removed, not followed."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        if not stat.S_ISDIR(folder.lstat().st_mode):
+            folder.unlink()
+            return
+        for path, folders, _files in os.walk(folder):
+            Path(path).chmod(0o700)
+            for name in folders:
+                if not Path(path, name).is_symlink():
+                    Path(path, name).chmod(0o700)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Writing:
+    """A sink that writes what it is given below a folder of the home."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @contextlib.contextmanager
+    def file(self, path: str, mode: int) -> Iterator[Callable[[bytes], object]]:
+        target = self._folder / path
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with target.open("xb") as file:
+            yield file.write
+            file.flush()
+            os.fchmod(file.fileno(), mode & 0o555)
+            os.fsync(file.fileno())
