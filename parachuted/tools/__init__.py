@@ -1,7 +1,6 @@
 """Tools: what an agent may do in the vault."""
 
 from parachuted.tools.aftermath import Aftermath
-from parachuted.tools.briefing import diff_of
 from parachuted.tools.context_files import ContextFiles, Grant, finished
 from parachuted.tools.curator import Curator, Parts
 from parachuted.tools.doctor import Doctor, Oddity
@@ -26,6 +25,5 @@ __all__ = [
     "Undo",
     "Undone",
     "Why",
-    "diff_of",
     "finished",
 ]

@@ -10,8 +10,8 @@ from datetime import datetime
 
 from parachuted.agents import Called, ChangedNote, Finished, Said, Step
 from parachuted.tasks import Causes, Outcome, Task
-from parachuted.tools.briefing import SYSTEM_PROMPT, diff_of
-from parachuted.vault import History, Objects, Written, printable
+from parachuted.tools.briefing import SYSTEM_PROMPT
+from parachuted.vault import History, Objects, Written, diff_of, printable
 
 NAME = "curator"
 RUNNING = "running"

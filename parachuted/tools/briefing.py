@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
 from parachuted.agents import ChangedNote
 from parachuted.bubbling import Review, changed_units, meaning
-from parachuted.vault import Objects, parse_note, printable
+from parachuted.vault import Objects, diff_of, parse_note, printable
 
 SYSTEM_PROMPT = """\
 You are a background curator. You tend one note of a person's vault, a context file that other notes flow into. You are woken because
@@ -24,11 +23,7 @@ notes it watches have changed. Decide whether your note is still true and useful
 
 _SHOWN = 50
 _NAMED = 400
-_LARGEST_DIFF = 8 << 10
 _LARGEST_DIFFS = 96 << 10
-_LARGEST_TEXT = 4 << 20
-_MOST_COMPARED = 4_000_000
-_CONTEXT = 2
 
 
 def changed_note(review: Review, objects: Objects) -> ChangedNote:
@@ -65,55 +60,6 @@ def prompt_for(watcher: str, own: str, changes: Sequence[ChangedNote]) -> str:
         parts += ["\n## Also changed, not shown here\n", *(f"- {note.path}: {note.kind}" for note in changes[_SHOWN:_NAMED])]
         parts += [f"- and {len(changes) - _NAMED} more"] if len(changes) > _NAMED else []
     return "\n".join(parts)
-
-
-def diff_of(before: bytes, after: bytes, path: str, *, source: str | None = None) -> str:
-    """A unified diff of two texts, cut at some thousand characters; `source` is where the file was before."""
-    moved = f"rename from {printable(source)}\nrename to {printable(path)}\n" if source else ""
-    if before == after:
-        return moved
-    if max(len(before), len(after)) > _LARGEST_TEXT:
-        return f"{moved}(too large to be compared: {len(before)} and {len(after)} bytes)"
-    head = f"{moved}--- a/{printable(source or path)}\n+++ b/{printable(path)}\n"
-    lines = _hunks(_lines(before), _lines(after))
-    text = head + "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
-    return text if len(text) <= _LARGEST_DIFF else f"{text[:_LARGEST_DIFF]}\n(cut: the difference is longer)"
-
-
-def _lines(data: bytes) -> list[str]:
-    *lines, last = data.decode("utf-8", "replace").split("\n")
-    return [*(f"{line}\n" for line in lines), *([last] if last else [])]
-
-
-def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
-    """What stands between the common ends, compared; where comparing would take minutes, as one piece gone and one come."""
-    start = max(0, _common(old, new) - _CONTEXT)
-    stop = max(0, _common(old[start + _CONTEXT :][::-1], new[start + _CONTEXT :][::-1]) - _CONTEXT)
-    gone, came = old[start : len(old) - stop], new[start : len(new) - stop]
-    for group in _groups(gone, came):
-        yield f"@@ -{_range(group[0][1], group[-1][2], start)} +{_range(group[0][3], group[-1][4], start)} @@\n"
-        for tag, i1, i2, j1, j2 in group:
-            if tag == "equal":
-                yield from (f" {line}" for line in gone[i1:i2])
-            else:
-                yield from (f"-{line}" for line in gone[i1:i2])
-                yield from (f"+{line}" for line in came[j1:j2])
-
-
-def _groups(gone: Sequence[str], came: Sequence[str]) -> Iterable[list[tuple[str, int, int, int, int]]]:
-    if len(gone) * len(came) > _MOST_COMPARED:
-        return [[("replace", 0, len(gone), 0, len(came))]]
-    return difflib.SequenceMatcher(None, gone, came, autojunk=False).get_grouped_opcodes(_CONTEXT)
-
-
-def _range(first: int, last: int, offset: int) -> str:
-    """As unified diffs count: from 1, and an empty range after the line before it."""
-    length = last - first
-    return f"{first + offset + (length > 0)},{length}"
-
-
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    return next((number for number, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), min(len(one), len(other)))
 
 
 def _named(review: Review) -> ChangedNote:

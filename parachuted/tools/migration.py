@@ -11,9 +11,8 @@ from parachuted.context import LEGACY_FOLDER, Move, SessionContexts, added_to, p
 from parachuted.errors import ParachuteError
 from parachuted.events import Bus
 from parachuted.tools.account import RUNNING, save
-from parachuted.tools.briefing import diff_of
 from parachuted.tools.context_files import finished
-from parachuted.vault import Author, History, Index, Objects, Store, VaultPath, Written, new_id, printable
+from parachuted.vault import Author, History, Index, Objects, Store, VaultPath, Written, diff_of, new_id, printable
 
 NAME = "migration"
 Sees = Callable[[str], bool]

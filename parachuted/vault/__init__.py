@@ -1,6 +1,7 @@
 """Vault: the folder of notes. What is on disk, and the one writer."""
 
 from parachuted.vault.batch import Edits
+from parachuted.vault.diff import diff_of
 from parachuted.vault.edits import AppendToSection, DeleteKey, Edit, ReplaceAll, ReplaceSection, SetKey, apply_edit
 from parachuted.vault.frontmatter import Problem, declared_watch
 from parachuted.vault.history import Author, History, Write
@@ -61,6 +62,7 @@ __all__ = [
     "Written",
     "apply_edit",
     "declared_watch",
+    "diff_of",
     "digest_of",
     "digest_of_open",
     "leads_straight",
