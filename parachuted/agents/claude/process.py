@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from claude_agent_sdk import CLIConnectionError, CLIJSONDecodeError, CLINotFoundError, ProcessError, Transport
 
-from parachuted.agents.reaper import kill_family, kill_group
+from parachuted.processes.reaper import kill_family, kill_group
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import pytest
 from claude_agent_sdk import CLIConnectionError, CLIJSONDecodeError, CLINotFoundError, ProcessError
 
 from parachuted.agents.claude.process import AgentProcess
-from parachuted.agents.reaper import find_family
+from parachuted.processes.reaper import find_family
 
 
 @pytest.fixture

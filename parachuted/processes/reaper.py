@@ -8,21 +8,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from parachuted.processes.keeping import processes
 
 _PROC = Path("/proc")
 _ROUNDS = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
-    pid: int
-    parent: int
-    session: int
-    alive: bool
 
 
 def kill_group(leader: int) -> None:
@@ -44,30 +36,16 @@ def kill_family(leader: int, mark: str) -> None:
 
 def find_family(leader: int, mark: str) -> set[int]:
     """Find the live processes that belong to `leader`, itself included; empty where there is no /proc."""
-    seen = list(_processes())
-    family = {process.pid for process in seen if leader in (process.pid, process.session) or _has_mark(process.pid, mark)}
+    seen = list(processes())
+    family = {pid for pid, _parent, _group, session, _lives in seen if leader in (pid, session) or _has_mark(pid, mark)}
     grown = True
     while grown:
         grown = False
-        for process in seen:
-            if process.parent in family and process.pid not in family:
-                family.add(process.pid)
+        for pid, parent, *_ in seen:
+            if parent in family and pid not in family:
+                family.add(pid)
                 grown = True
-    return {process.pid for process in seen if process.alive} & family - {os.getpid()}
-
-
-def _processes() -> Iterator[_Seen]:
-    if not _PROC.is_dir():
-        return
-    for entry in os.scandir(_PROC):
-        if entry.name.isdigit():
-            with suppress(OSError):
-                yield _parse_stat(int(entry.name), (_PROC / entry.name / "stat").read_bytes())
-
-
-def _parse_stat(pid: int, stat: bytes) -> _Seen:
-    state, parent, _group, session = stat.rpartition(b")")[2].split()[:4]
-    return _Seen(pid=pid, parent=int(parent), session=int(session), alive=state not in (b"Z", b"X"))
+    return {pid for pid, *_, lives in seen if lives} & family - {os.getpid()}
 
 
 def _has_mark(pid: int, mark: str) -> bool:

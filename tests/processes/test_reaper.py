@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents.reaper import find_family, kill_family, kill_group
+from parachuted.processes.reaper import find_family, kill_family, kill_group
 
 MARK = "PARACHUTE_TEST_MARK"
 
