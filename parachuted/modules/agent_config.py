@@ -20,6 +20,7 @@ _TOOLS: dict[str, tuple[AgentCapability, ...]] = {
     **dict.fromkeys(("read", "glob", "grep", "ls"), ("read",)),
     **dict.fromkeys(("write", "edit", "multiedit"), ("read", "write")),
 }
+_ACCESS: dict[str, tuple[AgentCapability, ...]] = {"none": (), "ro": ("read",), "rw": ("read", "write")}
 _INSTEAD = {"bash": "bash: true", "webfetch": "network: true", "websearch": "network: true"}
 _HOST = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+(:\d{1,5})?")
 _MEMORY = re.compile(r"[1-9]\d{0,8}[kmg]?b?", re.IGNORECASE)
@@ -191,11 +192,10 @@ class AgentConfig:
 
     @property
     def _allowed(self) -> tuple[AgentCapability, ...]:
-        access = self.sandbox.workspace_access if self.sandbox else None
+        access = _ACCESS[self.sandbox.workspace_access] if self.sandbox else None
         if self.capabilities is None:
-            return {None: ("read",), "none": (), "ro": ("read",), "rw": ("read", "write")}[access]  # type: ignore[return-value]
-        allowed = {None: ("read", "write"), "none": (), "ro": ("read",), "rw": ("read", "write")}[access]
-        return tuple(one for one in self.capabilities if one in allowed)
+            return _ACCESS["ro"] if access is None else access
+        return tuple(one for one in self.capabilities if access is None or one in access)
 
     def _reaches(self, path: str) -> bool:
         lists = [self.paths, self.sandbox.allowed_paths if self.sandbox else ()]

@@ -67,7 +67,7 @@ def route(method: str, path: str, *, capability: Capability | None = None) -> Ca
 
     `capability` is what a caller's key must have on the module: read for GET and HEAD, write for all else, unless said here.
     """
-    known = {one: one for one in METHODS}.get(method)  # type: ignore[call-overload]  a text or one of them
+    known = next((one for one in METHODS if one == method), None)
     if known is None:
         raise ValueError(f"@route: {method!r} is none of {', '.join(METHODS)}")
     if not _PATH.fullmatch(path):

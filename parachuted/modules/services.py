@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +15,10 @@ class Hit:
     path: str
     title: str
     snippet: str
+
+
+Paths: TypeAlias = list[str]
+Hits: TypeAlias = list[Hit]
 
 
 class VaultAccess(Protocol):
@@ -36,11 +40,11 @@ class VaultAccess(Protocol):
         """Whether there is such a file, and the module may read it."""
         ...
 
-    async def list(self, pattern: str = "**") -> list[str]:
+    async def list(self, pattern: str = "**") -> Paths:
         """The paths of all files that match and that the module may read, sorted."""
         ...
 
-    async def search(self, query: str, limit: int = 20) -> list[Hit]:
+    async def search(self, query: str, limit: int = 20) -> Hits:
         """The best notes for these words, among those that the module may read."""
         ...
 

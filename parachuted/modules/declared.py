@@ -1,0 +1,269 @@
+"""Declared: all that a module offers, from its class and its manifest together, as a value that can cross a pipe."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from types import MethodType
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from parachuted.errors import ModuleFailedError
+from parachuted.keys.globs import Glob
+from parachuted.modules.agent_config import AgentConfig
+from parachuted.modules.arguments import Arguments, UnfitError, plan
+from parachuted.modules.declare import EventMark, Mark, RouteMark, ToolMark, marks_of, path_fields
+from parachuted.modules.manifest import Manifest, Permissions
+from parachuted.modules.module import Module
+from parachuted.modules.wording import told
+
+_STRICT = ConfigDict(extra="forbid")
+_FIELD = re.compile(r"\{[^}]*\}")
+
+
+class DeclaredError(ModuleFailedError):
+    """The module's class and its manifest do not go together."""
+
+    def __init__(self, problems: Collection[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(self.problems))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class RouteSpec:
+    """One route. `path` begins after the module's prefix; `handler` is what `resolve_handler` takes; `streams`: an async generator."""
+
+    method: str
+    path: str
+    handler: str
+    capability: str
+    streams: bool = False
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class ToolSpec:
+    """One tool for agents. `schema` is the JSON schema of its arguments."""
+
+    name: str
+    description: str
+    handler: str
+    schema: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class EventSpec:
+    """An event that the module hears."""
+
+    event: str
+    handler: str
+    is_async: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class ScheduleSpec:
+    """When a handler runs by itself: every so many seconds, or each day at that local time."""
+
+    handler: str
+    every_s: int | None = None
+    at: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class Declared:
+    """All that one module offers."""
+
+    name: str
+    version: str
+    prefix: str
+    description: str = ""
+    routes: tuple[RouteSpec, ...] = ()
+    tools: tuple[ToolSpec, ...] = ()
+    events: tuple[EventSpec, ...] = ()
+    schedules: tuple[ScheduleSpec, ...] = ()
+    provides: tuple[str, ...] = ()
+    agents: Mapping[str, AgentConfig] = Field(default_factory=dict)
+
+    def document(self) -> dict[str, object]:
+        """The same as JSON; `parse_declared` reads it."""
+        return dict(_ADAPTER.dump_python(self, mode="json"))
+
+
+def parse_declared(document: object) -> Declared:
+    """What `Declared.document` wrote, from a process that is not trusted. Raises DeclaredError."""
+    try:
+        return _ADAPTER.validate_python(document)
+    except ValidationError as error:
+        raise DeclaredError([f"{'.'.join(map(str, place))}: {says}" for place, _, says in told(error)]) from error
+
+
+def describe(module: Module | type[Module], manifest: Manifest) -> Declared:
+    """All that the class and the manifest declare, both forms mixed. Raises DeclaredError with all that does not go together.
+
+    It imports the files that handlers of the manifest are in, so it is called where the module's code may run.
+    """
+    return _Describing(module if isinstance(module, type) else type(module), manifest).result()
+
+
+def resolve_handler(module: Module, handler: str) -> Callable[..., object]:
+    """The function behind a declared handler: a method, or a function of another file, which is given the module if it asks for it."""
+    return _bound(_function(type(module), handler), module, is_method=":" not in handler)
+
+
+def _function(cls: type[Module], handler: str) -> Callable[..., object]:
+    file, _, name = handler.rpartition(":")
+    if not file:
+        found = inspect.getattr_static(cls, handler, None)
+        if not inspect.isfunction(found):
+            raise UnfitError(f"{handler} is no method of {cls.__name__}")
+        return found
+    package, _, _ = cls.__module__.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(f"{package}.{file}" if package else file), name, None)
+    except ImportError as error:
+        raise UnfitError(f"{handler}: {file}.py could not be imported: {error}") from error
+    if not inspect.isfunction(found):
+        raise UnfitError(f"{handler}: there is no function {name} in {file}.py")
+    return found
+
+
+def _bound(function: Callable[..., object], module: object, *, is_method: bool) -> Callable[..., object]:
+    first = next(iter(inspect.signature(function).parameters), None)
+    return MethodType(function, module) if is_method or first in {"self", "module"} else function
+
+
+class _Describing:
+    """Gathers what is declared, and every mistake in it."""
+
+    def __init__(self, cls: type[Module], manifest: Manifest) -> None:
+        self._cls, self._manifest = cls, manifest
+        self._problems: list[str] = []
+        self._routes: list[RouteSpec] = []
+        self._tools: list[ToolSpec] = []
+        self._events: list[EventSpec] = []
+        self._schedules: list[ScheduleSpec] = []
+
+    def result(self) -> Declared:
+        manifest = self._manifest
+        self._compare()
+        for tool in manifest.mcp_tools:
+            self._add(tool.handler, ToolMark(name=tool.name, description=tool.description or None))
+        for hook in manifest.hooks:
+            self._add(hook.handler, EventMark(event=hook.event, is_async=hook.is_async))
+        for handler, mark in self._marked():
+            self._add(handler, mark)
+        agents = self._agents()
+        self._problems += _doubles([f"{route.method} {_FIELD.sub('{}', route.path)}" for route in self._routes], "the route")
+        self._problems += _doubles([tool.name for tool in self._tools], "the tool")
+        if self._problems:
+            raise DeclaredError(self._problems)
+        return Declared(
+            name=manifest.name, version=manifest.version, prefix=manifest.prefix,
+            description=manifest.description or self._cls.description,
+            routes=tuple(self._routes), tools=tuple(self._tools), events=tuple(self._events), schedules=tuple(self._schedules),
+            provides=tuple(dict.fromkeys((*manifest.provides, *self._cls.provides))), agents=agents,
+        )  # fmt: skip
+
+    def _compare(self) -> None:
+        """Where both speak they agree; and no class may do more than the manifest that a person approved."""
+        for field in ("name", "version"):
+            mine, its = getattr(self._cls, field), getattr(self._manifest, field)
+            if mine and mine != its:
+                self._problems.append(f"{field} is {mine!r} in {self._cls.__name__} and {its!r} in manifest.yaml")
+        try:
+            asked = _PERMISSIONS.validate_python(dict(self._cls.permissions))
+        except ValidationError as error:
+            self._problems += [f"permissions.{'.'.join(map(str, place))}: {says}" for place, _, says in told(error)]
+        else:
+            beyond = _beyond(asked, self._manifest.permissions)
+            self._problems += [f"permissions: {one} is not in manifest.yaml, which is what a person approves" for one in beyond]
+
+    def _marked(self) -> Iterator[tuple[str, Mark]]:
+        names = dict.fromkeys(name for cls in reversed(self._cls.__mro__) for name in vars(cls))
+        for name in names:
+            found = inspect.getattr_static(self._cls, name)
+            marks = marks_of(found) or marks_of(getattr(found, "__func__", None))
+            if marks and not inspect.isfunction(found):
+                self._problems.append(f"{name}: only plain methods can be declared")
+            else:
+                yield from ((name, mark) for mark in marks)
+
+    def _add(self, handler: str, mark: Mark) -> None:
+        try:
+            function = _bound(_function(self._cls, handler), object(), is_method=":" not in handler)
+            arguments = plan(function)
+            streams = inspect.isasyncgenfunction(function)
+            if not isinstance(mark, RouteMark) and (streams or inspect.isgeneratorfunction(function)):
+                self._problems.append(f"{handler}: only routes can stream; return one value instead of yielding many")
+            elif isinstance(mark, RouteMark):
+                self._add_route(handler, mark, arguments, streams=streams)
+            elif isinstance(mark, ToolMark):
+                said = mark.description or inspect.getdoc(function) or mark.name.replace("-", " ").replace("_", " ")
+                self._add_tool(ToolSpec(name=mark.name, description=said, handler=handler, schema=arguments.schema()))
+            elif isinstance(mark, EventMark):
+                self._add_event(EventSpec(event=mark.event, handler=handler, is_async=mark.is_async))
+            else:
+                self._schedules.append(ScheduleSpec(handler=handler, every_s=mark.every_s, at=mark.at))
+        except UnfitError as error:
+            self._problems.append(error.message if error.message.startswith(handler) else f"{handler}: {error.message}")
+
+    def _add_route(self, handler: str, mark: RouteMark, arguments: Arguments, *, streams: bool) -> None:
+        lacking = [name for name in path_fields(mark.path) if name not in arguments.names and not arguments.takes_rest]
+        if lacking:
+            raise UnfitError(f"the path {mark.path} has {', '.join(lacking)}, and no parameter takes it")
+        summary = (inspect.getdoc(getattr(self._cls, handler)) or handler.replace("_", " ")).partition("\n")[0]
+        route = RouteSpec(
+            method=mark.method, path=mark.path, handler=handler, capability=mark.capability, streams=streams, summary=summary
+        )  # fmt: skip
+        self._routes.append(route)
+
+    def _add_tool(self, tool: ToolSpec) -> None:
+        if not any((one.name, one.handler) == (tool.name, tool.handler) for one in self._tools):  # said in both forms, the manifest's holds
+            self._tools.append(tool)
+
+    def _add_event(self, event: EventSpec) -> None:
+        if not any((one.event, one.handler) == (event.event, event.handler) for one in self._events):
+            self._events.append(event)
+
+    def _agents(self) -> dict[str, AgentConfig]:
+        found = dict(self._manifest.agents)
+        for name, said in self._cls.agents.items():
+            try:
+                agent = _AGENT.validate_python(said)
+            except ValidationError as error:
+                self._problems += [f"agents.{name}.{'.'.join(map(str, place))}: {says}" for place, _, says in told(error)]
+                continue
+            if found.get(name, agent) != agent:
+                self._problems.append(
+                    f"agents.{name} is one thing in {self._cls.__name__} and another in manifest.yaml: say it in one place"
+                )
+            elif name not in found and (agent.bash or agent.wants_network or agent.allow_user_skills):
+                self._problems.append(
+                    f"agents.{name} asks for bash, network or the person's skills: say it in manifest.yaml, to be approved"
+                )
+            found[name] = agent
+        return found
+
+
+def _beyond(asked: Permissions, approved: Permissions) -> Iterator[str]:
+    for field in ("read", "write"):
+        reach = [Glob(text) for text in getattr(approved, field)]
+        yield from (f"{field} {text}" for text in getattr(asked, field) if not any(glob.covers(Glob(text)) for glob in reach))
+    yield from (f"mcp {name}" for name in asked.mcp if name not in approved.mcp)
+    if asked.bash and approved.bash is not True:
+        words = asked.bash if isinstance(asked.bash, tuple) else ("true",)
+        allowed = approved.bash if isinstance(approved.bash, tuple) else ()
+        yield from (f"bash {word}" for word in words if word not in allowed)
+
+
+def _doubles(names: list[str], what: str) -> list[str]:
+    return [f"{what} {name} is declared {count} times" for name, count in Counter(names).items() if count > 1]
+
+
+_ADAPTER = TypeAdapter(Declared)
+_AGENT = TypeAdapter(AgentConfig)
+_PERMISSIONS = TypeAdapter(Permissions)
