@@ -1,0 +1,30 @@
+"""Hooks: programs of a person's own that are told what happens, and may object to what is about to. They speak Claude Code's protocol."""
+
+from parachuted.hooks.answers import read_answer
+from parachuted.hooks.decision import ALLOWED, Answer, Decision, Permission, combine
+from parachuted.hooks.hook import Hook
+from parachuted.hooks.loading import HookSet, load_hooks
+from parachuted.hooks.names import BLOCKING, CLAUDE_NAMES, claude_name, is_blocking, parse_event
+from parachuted.hooks.occurrence import Occurrence, document
+from parachuted.hooks.runner import Ran, Runner
+
+__all__ = [
+    "ALLOWED",
+    "BLOCKING",
+    "CLAUDE_NAMES",
+    "Answer",
+    "Decision",
+    "Hook",
+    "HookSet",
+    "Occurrence",
+    "Permission",
+    "Ran",
+    "Runner",
+    "claude_name",
+    "combine",
+    "document",
+    "is_blocking",
+    "load_hooks",
+    "parse_event",
+    "read_answer",
+]

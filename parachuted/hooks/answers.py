@@ -1,0 +1,145 @@
+"""Answers: what a hook said, read from how its process ended and from what it printed. Claude Code's protocol, row by row."""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from parachuted.hooks.decision import Answer, Permission
+from parachuted.hooks.hook import Hook
+from parachuted.hooks.names import claude_name, is_blocking
+from parachuted.hooks.runner import Ran
+
+_BLOCKED = 2
+_TEXT_IS_CONTEXT = frozenset({"prompt.before", "session.start", "compact.before"})
+_NEVER_CLOSED = "stop.before"
+_SHOWN = 300
+
+
+class _Specific(BaseModel):
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    event: str = Field(alias="hookEventName")
+    permission: Permission | None = Field(None, alias="permissionDecision")
+    permission_reason: str | None = Field(None, alias="permissionDecisionReason")
+    updated_input: dict[str, object] | None = Field(None, alias="updatedInput")
+    updated_output: object = Field(None, alias="updatedToolOutput")
+    updated_mcp_output: object = Field(None, alias="updatedMCPToolOutput")
+    context: str | None = Field(None, alias="additionalContext")
+
+
+class _Said(BaseModel):
+    """The fields of the one JSON object that count here. There is no terminal for `terminalSequence`, nor a transcript to hide from."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    goes_on: bool = Field(True, alias="continue")  # noqa: FBT003  the field's default
+    stop_reason: str | None = Field(None, alias="stopReason")
+    decision: Literal["approve", "block"] | None = None
+    reason: str | None = None
+    suppresses: bool = Field(False, alias="suppressOutput")  # noqa: FBT003  the same
+    message: str | None = Field(None, alias="systemMessage")
+    terminal: str | None = Field(None, alias="terminalSequence")
+    is_async: bool | None = Field(None, alias="async")
+    async_timeout_ms: float | None = Field(None, alias="asyncTimeout")
+    specific: _Specific | None = Field(None, alias="hookSpecificOutput")
+
+
+class _UnreadableError(Exception):
+    """Meant as JSON, and none that is understood."""
+
+
+def read_answer(hook: Hook, ran: Ran, *, fails_closed: bool = False) -> Answer:
+    """What the hook answered. `fails_closed`: a hook of a blocking event that cannot answer objects, unless its settings say otherwise."""
+    if ran.timed_out:
+        return failed(hook, f"was ended after {hook.timeout_s:g} s without an answer", fails_closed=fails_closed)
+    if ran.exit_code == _BLOCKED:
+        return Answer(hook=hook.id, blocks=_text(ran.stderr) or f"{hook.id} objects, and does not say why")
+    if ran.problem is not None or ran.exit_code is None:
+        return failed(hook, f"did not do its work: {ran.problem or 'it could not be run'}", fails_closed=fails_closed)
+    if ran.exit_code != 0:
+        return failed(hook, _ending(ran.exit_code, _text(ran.stderr)), fails_closed=fails_closed)
+    return _read_output(hook, _text(ran.stdout), is_cut=ran.is_cut, fails_closed=fails_closed)
+
+
+def failed(hook: Hook, what: str, *, fails_closed: bool = False) -> Answer:
+    """The answer of a hook that could not give one: an objection where it is to fail closed, else only something for the log.
+
+    Nothing waits for an asynchronous hook, and an agent is never kept from stopping by a hook that is broken.
+    """
+    failure = f"{hook.id} {what}"
+    closed = (fails_closed and is_blocking(hook.event)) if hook.blocks_on_failure is None else hook.blocks_on_failure
+    is_closed = closed and not hook.is_async and hook.event != _NEVER_CLOSED
+    return Answer(hook=hook.id, failure=failure, blocks=failure if is_closed else None)
+
+
+def _read_output(hook: Hook, text: str, *, is_cut: bool, fails_closed: bool) -> Answer:
+    if not text.startswith("{"):
+        return Answer(hook=hook.id, context=_as_context(hook, text))
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        what = "printed more than is read" if is_cut else "printed what begins as JSON and is none"
+        return _with_context(failed(hook, f"{what}: {text[:_SHOWN]!r}", fails_closed=fails_closed), _as_context(hook, text))
+    try:
+        return _answer(hook, _check(hook, value))
+    except _UnreadableError as error:
+        return failed(hook, f"answered with JSON that is not understood: {error}", fails_closed=fails_closed)
+
+
+def _as_context(hook: Hook, text: str) -> tuple[str, ...]:
+    return (text,) if text and hook.event in _TEXT_IS_CONTEXT else ()
+
+
+def _with_context(answer: Answer, context: tuple[str, ...]) -> Answer:
+    return Answer(hook=answer.hook, failure=answer.failure, blocks=answer.blocks, context=context)
+
+
+def _check(hook: Hook, value: object) -> _Said:
+    try:
+        said = _Said.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise _UnreadableError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    names = {hook.event, claude_name(hook.event) or hook.event}
+    if said.specific is not None and said.specific.event not in names:
+        raise _UnreadableError(f"hookEventName should be {' or '.join(sorted(names))}, not {said.specific.event[:80]!r}")
+    return said
+
+
+def _answer(hook: Hook, said: _Said) -> Answer:
+    specific = said.specific
+    permission = specific.permission if specific else None
+    if permission is None and hook.event == "tool.before" and said.decision == "approve":
+        permission = "allow"
+    reason = (specific.permission_reason if specific else None) or said.reason
+    blocks = permission == "deny" or (said.decision == "block" and permission is None)
+    return Answer(
+        hook=hook.id,
+        blocks=(reason or f"{hook.id} objects, and does not say why") if blocks else None,
+        permission="deny" if blocks and is_blocking(hook.event) else permission,
+        permission_reason=reason,
+        updated_input=specific.updated_input if specific else None,
+        updated_output=_output(specific),
+        context=(specific.context,) if specific and specific.context else (),
+        messages=(said.message,) if said.message else (),
+        stop_reason=None if said.goes_on else said.stop_reason or f"{hook.id} says to stop",
+    )
+
+
+def _output(specific: _Specific | None) -> object:
+    if specific is None:
+        return None
+    return specific.updated_output if specific.updated_output is not None else specific.updated_mcp_output
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace").strip()
+
+
+def _ending(code: int, stderr: str) -> str:
+    how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
+    first = stderr.partition("\n")[0].strip()[:_SHOWN]
+    return f"{how}: {first}" if first else how

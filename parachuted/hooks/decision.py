@@ -1,0 +1,127 @@
+"""Decision: what all the hooks of one occurrence come to, from what each of them answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, TypeVar
+
+from parachuted.hooks.names import is_blocking
+
+_T = TypeVar("_T")
+Permission = Literal["allow", "ask", "defer", "deny"]
+
+_Texts: TypeAlias = tuple[str, ...]
+
+_STRENGTH: Mapping[Permission | None, int] = {None: 0, "allow": 1, "ask": 2, "defer": 3, "deny": 4}
+_TO_THE_MODEL = "tool.after"
+_TO_THE_PERSON = "session.start"
+_ENDS_A_TURN = "stop.before"
+_UNANSWERED: Mapping[Permission | None, str] = {
+    "ask": "a hook wants a person to be asked first, and nobody can be asked here",
+    "defer": "a hook leaves the decision for later, and nothing here can wait for it",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What one hook said. `blocks` is its objection in words; `failure` what went wrong with it, which stops nothing by itself."""
+
+    hook: str
+    blocks: str | None = None
+    permission: Permission | None = None
+    permission_reason: str | None = None
+    updated_input: Mapping[str, object] | None = None
+    updated_output: object = None
+    context: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
+    failure: str | None = None
+    stop_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """Whether the act may go on, and what the hooks add to it.
+
+    `context` is for the model, `messages` are for the person, `failures` for the log. `permission` tells a caller who can ask a person
+    that one is to be asked; for everyone else an unanswered question is a no. `stop` ends all that would follow, with `reason`.
+    """
+
+    allowed: bool = True
+    reason: str = ""
+    context: tuple[str, ...] = ()
+    updated_input: Mapping[str, object] | None = None
+    messages: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
+    stop: bool = False
+    permission: Permission | None = None
+    updated_output: object = None
+
+
+ALLOWED = Decision()
+"""What no hook has anything against."""
+
+
+def combine(event: str, answers: Sequence[Answer]) -> Decision:
+    """One decision from all the answers, in the order in which the hooks are declared.
+
+    A no wins over everything: deny over defer over ask over allow. Of several changed inputs the last counts. What has happened already
+    cannot be undone: an objection to a fact is told as a failure, but for those facts whose objections Claude Code hands on. At the end of
+    a turn, `continue: false` is a yes to the end.
+    """
+    stops = [answer.stop_reason for answer in answers if answer.stop_reason is not None]
+    if not is_blocking(event):
+        context, told, late = _after_the_fact(event, answers)
+        return _decision(answers, objections=(), stops=stops, context=context, messages=told, failures=late)
+    if event == _ENDS_A_TURN and stops:
+        return _decision(answers, objections=(), stops=stops)
+    return _decision(answers, objections=tuple(dict.fromkeys((*_objections(answers), *stops))), stops=stops)
+
+
+def _decision(
+    answers: Sequence[Answer], *, objections: tuple[str, ...], stops: Sequence[str], context: tuple[str, ...] = (),
+    messages: tuple[str, ...] = (), failures: tuple[str, ...] = (),
+) -> Decision:  # fmt: skip
+    asked = max((answer.permission for answer in answers), key=_STRENGTH.__getitem__, default=None)
+    return Decision(
+        allowed=not objections,
+        reason="\n".join(objections or stops),
+        context=(*_all(answer.context for answer in answers), *context),
+        updated_input=None if objections else _last([answer.updated_input for answer in answers]),
+        updated_output=_last([answer.updated_output for answer in answers]),
+        messages=(*_all(answer.messages for answer in answers), *messages),
+        failures=(*(answer.failure for answer in answers if answer.failure is not None), *failures),
+        stop=bool(stops),
+        permission="deny" if objections and asked not in _UNANSWERED else asked,
+    )
+
+
+def _objections(answers: Sequence[Answer]) -> list[str]:
+    blocks = [answer.blocks for answer in answers if answer.blocks is not None]
+    if blocks:
+        return blocks
+    unanswered = [answer for answer in answers if answer.permission in _UNANSWERED]
+    strongest = max((_STRENGTH[answer.permission] for answer in unanswered), default=0)
+    return [
+        f"{_UNANSWERED[answer.permission]} ({answer.hook}{f': {answer.permission_reason}' if answer.permission_reason else ''})"
+        for answer in unanswered
+        if _STRENGTH[answer.permission] == strongest
+    ]
+
+
+def _after_the_fact(event: str, answers: Sequence[Answer]) -> tuple[_Texts, _Texts, _Texts]:
+    """What becomes of objections to a fact: context for the model, words for the person, or failures."""
+    blocks = [(answer.hook, answer.blocks) for answer in answers if answer.blocks is not None]
+    words = tuple(reason for _, reason in blocks)
+    if event == _TO_THE_MODEL:
+        return words, (), ()
+    late = tuple(f"{hook} objects to {event}, which has happened already: {reason}" for hook, reason in blocks)
+    return (), words if event == _TO_THE_PERSON else (), late
+
+
+def _all(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(text for group in groups for text in group)
+
+
+def _last(values: Sequence[_T | None]) -> _T | None:
+    return next((value for value in reversed(values) if value is not None), None)

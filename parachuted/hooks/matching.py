@@ -1,0 +1,65 @@
+"""Matching: which hook is meant by what happens. Claude Code's rules for a matcher, and the vault's globs where the subject is a path.
+
+On events about a file of the vault a matcher is a list of globs: one without a slash is compared with the file's name alone, one that ends
+with a slash means all below that folder. With a sign that only regular expressions have, it is one of these, compared with the whole path.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from parachuted.hooks.hook import Hook
+from parachuted.hooks.occurrence import Occurrence
+from parachuted.hooks.rules import Test, compile_rule
+from parachuted.keys.globs import Glob
+
+_EVERYTHING = frozenset({"", "*"})
+_NAMES = re.compile(r"[a-zA-Z0-9_, |-]+")
+_BETWEEN = re.compile(r"[|,]")
+_REGULAR = re.compile(r"[\^$\\()\[\]{}+]|\.\*|\.\?")
+_NO_SUBJECT = frozenset({"prompt.before", "stop.before"})
+_NO_PATH = frozenset({
+    "tool.before", "tool.after", "session.start", "session.end", "compact.before", "module.load.before", "brain.mention.detected",
+    "hook.failed", "vault.problem",
+})  # fmt: skip
+
+
+def compile_hook(hook: Hook) -> Test:
+    """What decides whether it is to run. Raises ValueError, with the reason, where it can never be."""
+    matcher = compile_matcher(hook.matcher, hook.event)
+    condition = None if hook.condition is None else compile_rule(hook.condition, hook.event)
+
+    def matches(occurrence: Occurrence) -> bool:
+        subject = occurrence.subject
+        return (subject is None or matcher(subject)) and (condition is None or condition(occurrence))
+
+    return matches
+
+
+def compile_matcher(text: str | None, event: str) -> Callable[[str], bool]:
+    """What decides it from the subject. Raises ValueError for what is neither names, nor a glob, nor a regular expression."""
+    if text is None or text.strip() in _EVERYTHING or event in _NO_SUBJECT:
+        return lambda _: True
+    if _is_about_paths(event) and not _REGULAR.search(text):
+        tests = [_compile_glob(piece.strip()) for piece in _BETWEEN.split(text) if piece.strip()]
+        return lambda subject: any(test(subject) for test in tests)
+    if _NAMES.fullmatch(text):
+        names = frozenset(piece.strip() for piece in _BETWEEN.split(text))
+        return names.__contains__
+    try:
+        expression = re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"the matcher {text[:80]!r} is no regular expression ({error}), so it never matches") from error
+    return lambda subject: expression.search(subject) is not None
+
+
+def _is_about_paths(event: str) -> bool:
+    return event not in _NO_PATH and not event.startswith("module.")
+
+
+def _compile_glob(text: str) -> Callable[[str], bool]:
+    if "/" in text:
+        return Glob(f"{text}**" if text.endswith("/") else text.removeprefix("./")).matches
+    glob = Glob(text)
+    return lambda path: glob.matches(path.rpartition("/")[2])

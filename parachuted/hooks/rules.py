@@ -1,0 +1,212 @@
+"""Rules: the `if` of a hook, which decides from a tool's arguments or from a note before anything is started.
+
+`Bash(git *)`, `Edit(src/**)`, `WebFetch(domain:example.com)` are Claude Code's; `Note(Daily/** status=draft)` is ours. What cannot be taken
+apart for certain counts as meant where a hook guards an act: a guard asked once too often does less harm than one not asked.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from parachuted.hooks.names import is_blocking
+from parachuted.hooks.occurrence import Occurrence
+from parachuted.keys.globs import Glob
+
+Test = Callable[[Occurrence], bool]
+
+_RULE = re.compile(r"\s*([A-Za-z_][\w.-]*)\s*(?:\((.*)\)\s*)?", re.DOTALL)
+_TOOL_EVENTS = frozenset({"tool.before", "tool.after"})
+_NOTE = "Note"
+_FAMILIES: Mapping[str, frozenset[str]] = {
+    "Edit": frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"}),
+    "Read": frozenset({"Read", "NotebookRead", "Grep", "Glob", "LS"}),
+}
+_PATHS = ("file_path", "notebook_path", "path")
+_ASSIGNMENT = re.compile(r"\w+=.*", re.DOTALL)
+_PAIR = re.compile(r"""\s+([\w-]+)=("[^"]*"|'[^']*'|[^\s"']*)\s*$""")
+_BETWEEN = frozenset({"&&", "||", ";", "|", "&", "|&", ";;"})
+_SUBSTITUTION = re.compile(r"\$\(|`|<\(|>\(|<<|[(){}]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Paths:
+    """A pattern of files, and the folder that it begins at: the file's own place, the vault, or the whole machine."""
+
+    globs: tuple[Glob, ...]
+    root: str  # "cwd", "vault" or "/"
+
+    def means(self, path: str, occurrence: Occurrence) -> bool:
+        folder = {"cwd": occurrence.folder, "vault": occurrence.vault, "/": Path("/")}[self.root]
+        relative = posixpath.relpath(posixpath.normpath(posixpath.join(occurrence.folder, path)), folder)
+        return not relative.startswith("../") and relative not in {".", ".."} and any(glob.matches(relative) for glob in self.globs)
+
+
+def compile_rule(text: str, event: str) -> Test:
+    """What decides it. Raises ValueError, with the reason, for a rule that is none or that can never hold for that event."""
+    found = _RULE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text[:80]!r} is no rule such as 'Bash(git *)' or 'Note(Daily/**)'")
+    name, inside = found[1], (found[2] or "").strip()
+    if name == _NOTE:
+        return _note_rule(inside)
+    if event not in _TOOL_EVENTS:
+        raise ValueError(f"{text[:80]!r} is about a tool, and {event} is not; here only 'Note(...)' can hold")
+    return _tool_rule(name, inside)
+
+
+def _tool_rule(name: str, inside: str) -> Test:
+    names = _FAMILIES.get(name, frozenset({name}))
+    test = _argument_rule(name, inside)
+
+    def holds(occurrence: Occurrence) -> bool:
+        tool = occurrence.data.get("tool_name")
+        if not isinstance(tool, str) or not (tool in names or (name.startswith("mcp__") and tool.startswith(f"{name}__"))):
+            return False
+        arguments = occurrence.data.get("tool_input")
+        return test is None or (isinstance(arguments, Mapping) and test(arguments, occurrence))
+
+    return holds
+
+
+def _argument_rule(name: str, inside: str) -> Callable[[Mapping[str, object], Occurrence], bool] | None:
+    """What is between the brackets. A command has spaces and stars, a file has a place, a page has a host."""
+    if inside in {"", "*"}:
+        return None
+    if inside.startswith("domain:"):
+        domain = inside.removeprefix("domain:").strip().lower()
+        return lambda arguments, _: _is_host(arguments.get("url"), domain)
+    command = _command_pattern(inside)
+    if name == "Bash":
+        return lambda arguments, _: _is_command(arguments.get("command"), command)
+    paths = compile_paths(inside)
+
+    def holds(arguments: Mapping[str, object], occurrence: Occurrence) -> bool:
+        path = next((arguments[field] for field in _PATHS if isinstance(arguments.get(field), str)), None)
+        if isinstance(path, str):
+            return paths.means(path, occurrence)
+        return any(isinstance(value, str) and command.fullmatch(value) for value in arguments.values())
+
+    return holds
+
+
+def compile_paths(pattern: str) -> _Paths:
+    """Claude Code's patterns of files: `//` begins at the root, `~/` at home, `/` at the vault, all else where the work is done.
+
+    A name alone means it at any depth; a folder's name means all that is in it.
+    """
+    root, spelled = "cwd", pattern.removeprefix("./")
+    if pattern.startswith("~/"):
+        root, spelled = "/", posixpath.expanduser(pattern).lstrip("/")
+    elif pattern.startswith("/"):
+        root, spelled = ("/" if pattern.startswith("//") else "vault"), pattern.lstrip("/")
+    elif "/" not in pattern.rstrip("/"):
+        spelled = f"**/{pattern}"
+    spelled = spelled.rstrip("/")
+    below = () if spelled.endswith("**") else (Glob(f"{spelled}/**"),)
+    alone = () if pattern.endswith("/") else (Glob(spelled),)
+    return _Paths(globs=(*alone, *below), root=root)
+
+
+def _command_pattern(inside: str) -> re.Pattern[str]:
+    """`*` stands for anything. After a space it begins a new word, so that `git *` is not `gitk`; `git` alone is meant by it too."""
+    spelled = f"{inside[:-2]} *" if inside.endswith(":*") else inside
+    bare, is_open = (spelled[:-2], True) if spelled.endswith(" *") else (spelled, False)
+    expression = ".*".join(map(re.escape, bare.split("*"))) + (r"(?:\s.*)?" if is_open else "")
+    return re.compile(expression, re.DOTALL)
+
+
+def _is_command(command: object, pattern: re.Pattern[str]) -> bool:
+    """Whether one of the commands in that line is meant; so is a line that cannot be taken apart."""
+    if not isinstance(command, str):
+        return False
+    if pattern.fullmatch(command.strip()) or _SUBSTITUTION.search(command):
+        return True
+    try:
+        return any(pattern.fullmatch(one) for one in _commands(command))
+    except ValueError:
+        return True  # a quote that is not closed
+
+
+def _commands(line: str) -> Iterator[str]:
+    """The commands of a line, each without the assignments before it."""
+    for piece in line.splitlines():
+        lexer = shlex.shlex(piece, posix=False, punctuation_chars=True)
+        lexer.whitespace_split = True
+        lexer.commenters = ""
+        words: list[str] = []
+        for word in (*lexer, ";"):
+            if word not in _BETWEEN:
+                if words or not _ASSIGNMENT.fullmatch(word):
+                    words.append(word)
+                continue
+            if words:
+                yield " ".join(words)
+            words = []
+
+
+def _is_host(url: object, domain: str) -> bool:
+    try:
+        host = (urlsplit(url).hostname or "") if isinstance(url, str) else ""
+    except ValueError:
+        return False
+    return host == domain or (domain.startswith("*.") and host.endswith(domain[1:]))
+
+
+def _note_rule(inside: str) -> Test:
+    """`Note(Daily/** status=draft type=entry)`: the place in the vault, and what the frontmatter says."""
+    wanted: list[tuple[str, re.Pattern[str]]] = []
+    rest = f" {inside}"
+    while found := _PAIR.search(rest):
+        wanted.append((found[1], _value_pattern(found[2])))
+        rest = rest[: found.start()]
+    place = rest.strip()
+    glob = Glob(f"{place}**" if place.endswith("/") else place) if place not in {"", "*", "**"} else None
+
+    def holds(occurrence: Occurrence) -> bool:
+        path = _note_path(occurrence)
+        if path is None or (glob is not None and not glob.matches(path)):
+            return False
+        if not wanted:
+            return True
+        frontmatter = occurrence.data.get("frontmatter")
+        if not isinstance(frontmatter, Mapping):
+            return is_blocking(occurrence.event)
+        return all(_has(frontmatter.get(key), pattern) for key, pattern in wanted)
+
+    return holds
+
+
+def _value_pattern(spelled: str) -> re.Pattern[str]:
+    quoted = spelled[:1] in {'"', "'"}
+    return re.compile(re.escape(spelled[1:-1]) if quoted else ".*".join(map(re.escape, spelled.split("*"))), re.DOTALL)
+
+
+def _has(value: object, pattern: re.Pattern[str]) -> bool:
+    values = value if isinstance(value, list | tuple) else (value,)
+    return any(pattern.fullmatch(_spelled(one)) for one in values)
+
+
+def _spelled(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
+
+
+def _note_path(occurrence: Occurrence) -> str | None:
+    """The vault's path that it is about, also where a tool names the file by its whole path."""
+    if occurrence.path is not None:
+        return occurrence.path
+    arguments = occurrence.data.get("tool_input")
+    if not isinstance(arguments, Mapping):
+        return None
+    path = next((arguments[field] for field in _PATHS if isinstance(arguments.get(field), str)), None)
+    if not isinstance(path, str):
+        return None
+    relative = posixpath.relpath(posixpath.normpath(posixpath.join(occurrence.folder, path)), occurrence.vault)
+    return None if relative.startswith("../") or relative in {".", ".."} else relative

@@ -1,0 +1,249 @@
+"""Settings: hooks.yaml read as hooks, in both shapes, with every mistake and its line. A mistake leaves the other hooks working.
+
+A flat list of hooks under each event is ours; a list of groups, each a matcher and its hooks, is Claude Code's. They may be mixed, and a
+whole settings file of Claude Code's may be pasted. A key that is not known is told of, but what is known of its hook holds: a guard with
+a strange key still guards.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+
+from parachuted.hooks.document import DocumentRefusedError, Node, read_document
+from parachuted.hooks.hook import DEFAULT_TIMEOUT_S, Hook
+from parachuted.hooks.matching import compile_hook
+from parachuted.hooks.names import CLAUDE_EVENTS, UnknownEventError, parse_event
+
+_ELSEWHERE = ("prompt", "agent", "http", "mcp_tool")
+_LONGEST_S = 24 * 60 * 60
+_SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/", "/nix/", "/opt/homebrew/", "/dev/", "/proc/", "/System/")
+_USER_CONFIG = "${user_config."
+_PLACE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_MEANINGS = {"greater_than": "should be more than 0", "less_than_equal": f"should be at most {_LONGEST_S}"}
+
+
+class _Command(BaseModel):
+    """One hook, as it is written. Texts become what they should be, since the reader knows nothing but texts."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    command: str = Field(min_length=1)
+    args: list[str] | None = None
+    matcher: str | None = None
+    condition: str | None = Field(None, alias="if")
+    timeout_s: float = Field(DEFAULT_TIMEOUT_S, alias="timeout", gt=0, le=_LONGEST_S)
+    on_failure: Literal["continue", "block"] | None = Field(None, validation_alias=AliasChoices("onFailure", "on_failure"))
+    is_async: bool = Field(False, alias="async")  # noqa: FBT003  the field's default
+    wakes: bool = Field(False, alias="asyncRewake")  # noqa: FBT003  the same
+    once: bool = False
+    order: int = 0
+    shell: Literal["bash"] | None = None
+    status: str | None = Field(None, alias="statusMessage")
+
+
+_KNOWN = frozenset({
+    "type", "command", "args", "matcher", "if", "timeout", "onFailure", "on_failure", "async", "asyncRewake", "once", "order", "shell",
+    "statusMessage", "description",
+})  # fmt: skip
+
+
+@dataclass(slots=True, kw_only=True)
+class Settings:
+    """What hooks.yaml says. `is_off`: it switches off every hook, dropped scripts too."""
+
+    hooks: list[Hook] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    is_off: bool = False
+
+
+def read_settings(text: str, *, places: Mapping[str, str]) -> Settings:
+    """The hooks of that text, and in a sentence each what is wrong, with its line.
+
+    `places` are what `$HOME` and the like stand for, so that a script named that way is found. Raises DocumentRefusedError when
+    nothing can be read.
+    """
+    root = read_document(text)
+    if root is None:
+        return Settings()
+    if root.entries is None:
+        raise DocumentRefusedError(f"line {root.line}: it should hold `hooks:` with a list under each event")
+    reader = _Reader(places)
+    for key, node in root.entries:
+        reader.take(key, node)
+    return reader.found
+
+
+class _Reader:
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self.found = Settings()
+        self._places = places
+        self._counts: dict[str, int] = {}
+
+    def take(self, key: str, node: Node) -> None:
+        if key == "hooks":
+            self._events(node)
+        elif key == "disableAllHooks":
+            self._switch(node)
+        elif key in CLAUDE_EVENTS or "." in key:
+            self._event(key, node)
+        elif not key.startswith("$"):
+            self._tell(node, f"{key[:80]!r} means nothing here")
+
+    def _tell(self, node: Node, what: str) -> None:
+        self.found.problems.append(f"line {node.line}: {what}")
+
+    def _switch(self, node: Node) -> None:
+        if node.text not in {"true", "false"}:
+            self._tell(node, "disableAllHooks should be true or false")
+        elif node.text == "true":
+            self.found.is_off = True
+            self._tell(node, "disableAllHooks is true, so no hook runs")
+
+    def _events(self, node: Node) -> None:
+        if node.is_nothing:
+            return
+        if node.entries is None:
+            self._tell(node, "hooks should be events, with a list under each")
+            return
+        for name, listed in node.entries:
+            self._event(name, listed)
+
+    def _event(self, name: str, node: Node) -> None:
+        try:
+            event = parse_event(name)
+        except UnknownEventError as error:
+            self._tell(node, str(error))
+            return
+        if node.items is None:
+            if not node.is_nothing:
+                self._tell(node, f"{name} should be a list: each of its hooks begins with a dash")
+            return
+        for item in node.items:
+            number = self._counts[name] = self._counts.get(name, -1) + 1
+            self._item(f"{name}[{number}]", event, item)
+
+    def _item(self, name: str, event: str, node: Node) -> None:
+        if node.entries is None:
+            self._tell(node, f"{name} should be a hook, with `type: command` and a command, or a group with `hooks`")
+            return
+        entries = dict(node.entries)
+        if "hooks" not in entries:
+            self._hook(name, event, node, matcher=None)
+            return
+        for key in entries.keys() - {"hooks", "matcher"}:
+            self._tell(entries[key], f"{name}: {key[:80]!r} means nothing in a group")
+        matcher, listed = entries.get("matcher"), entries["hooks"]
+        if (matcher is not None and matcher.text is None and not matcher.is_nothing) or listed.items is None:
+            self._tell(node, f"{name}: matcher should be a text, and hooks a list")
+            return
+        for number, item in enumerate(listed.items):
+            self._hook(f"{name}.{number}", event, item, matcher=matcher.text if matcher else None)
+
+    def _hook(self, name: str, event: str, node: Node, *, matcher: str | None) -> None:
+        if node.entries is None:
+            self._tell(node, f"{name} should be a hook, with `type: command` and a command")
+            return
+        entries = {key: value for key, value in node.entries if not value.is_nothing}
+        if not self._is_command(name, node, entries):
+            return
+        for key, value in node.entries:
+            if key not in _KNOWN:
+                self._tell(value, f"{name}: {key[:80]!r} means nothing here; the rest of it holds")
+        twice = {key for key, _ in node.entries if [one for one, _ in node.entries].count(key) > 1}
+        for key in sorted(twice):
+            self._tell(entries.get(key, node), f"{name}: {key!r} stands twice; the last counts")
+        try:
+            written = _Command.model_validate({key: value.plain() for key, value in entries.items()})
+        except ValidationError as error:
+            for mistake in error.errors():
+                at = str(mistake["loc"][0])
+                self._tell(
+                    entries.get(at, node), f"{name}: {at} {_MEANINGS.get(mistake['type'], _worded(mistake['msg']))}; it does not run"
+                )
+            return
+        self._add(name, event, node, written if written.matcher is not None else written.model_copy(update={"matcher": matcher}))
+
+    def _is_command(self, name: str, node: Node, entries: Mapping[str, Node]) -> bool:
+        kind = entries["type"].text if "type" in entries else "command" if "command" in entries else None
+        if kind == "command":
+            return True
+        if kind in _ELSEWHERE:
+            self._tell(entries["type"], f"{name}: hooks of the type {kind} are not supported yet; it does not run")
+        else:
+            self._tell(
+                entries.get("type", node), f"{name}: type should be command{f', not {kind[:80]!r}' if kind else ''}; it does not run"
+            )
+        return False
+
+    def _add(self, name: str, event: str, node: Node, written: _Command) -> None:
+        if written.args is None and _USER_CONFIG in written.command:
+            self._tell(node, f"{name}: {_USER_CONFIG}...}} in a line for the shell would be run as code; give it in args. It does not run")
+            return
+        if written.wakes:
+            self._tell(node, f"{name}: asyncRewake wakes no one here; it runs in the background")
+        hook = Hook(
+            id=name,
+            event=event,
+            command=written.command if written.args is None and written.shell is None else None,
+            argv=_argv(written),
+            matcher=written.matcher,
+            condition=written.condition,
+            timeout_s=written.timeout_s,
+            is_async=written.is_async or written.wakes,
+            blocks_on_failure=None if written.on_failure is None else written.on_failure == "block",
+            once=written.once,
+            order=written.order,
+            files=tuple(dict.fromkeys(_files(written, self._places))),
+            description=written.status,
+        )
+        try:
+            compile_hook(hook)
+        except ValueError as error:
+            self._tell(node, f"{name} never runs: {error}")
+        self.found.hooks.append(hook)
+
+
+def _argv(written: _Command) -> tuple[str, ...] | None:
+    if written.args is not None:
+        return (written.command, *written.args)
+    return None if written.shell is None else (written.shell, "-c", written.command)
+
+
+def _files(written: _Command, places: Mapping[str, str]) -> Iterator[Path]:
+    """The scripts that it names, so that they can be pinned: each word that is a file, but for the system's own programs.
+
+    Those change with every update, and who could change them could change anything.
+    """
+    for word in _words(written.command) if written.args is None else (written.command, *written.args):
+        spelled = expand(word, places)
+        if spelled.startswith("~/"):
+            spelled = f"{places.get('HOME', '~')}{spelled[1:]}"
+        try:
+            path = Path(places.get("PARACHUTE_VAULT", "/"), spelled)
+            if path.is_file() and not str(path).startswith(_SYSTEM):
+                yield path
+        except (OSError, ValueError):
+            continue  # no name of a file
+
+
+def expand(word: str, places: Mapping[str, str]) -> str:
+    """The word with `$NAME` and `${NAME}` replaced, for the names that are known. Never for a shell."""
+    return _PLACE.sub(lambda found: places.get(found[1] or found[2], found[0]), word)
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return command.split()
+
+
+def _worded(message: str) -> str:
+    return message[:1].lower() + message[1:].replace("Input should", "should")
