@@ -1,0 +1,69 @@
+"""Clockwork: begins the schedules of modules when they fall due, and remembers when each last was."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from parachuted.errors import ParachuteError
+from parachuted.modules.declared import Declared, ScheduleSpec
+from parachuted.modules.running import Running
+from parachuted.modules.schedules import next_time
+from parachuted.state import State
+
+log = logging.getLogger(__name__)
+
+_TABLE = "module_schedules"
+_LIMIT_S = 900.0
+
+
+class Clockwork:
+    """The schedules of the modules that run. `state` keeps when each last ran, so that what the daemon slept through runs once."""
+
+    def __init__(self, clock: Callable[[], datetime], state: State | None) -> None:
+        self._clock = clock
+        self._table = state.table(_TABLE) if state is not None else None
+        self._last: dict[str, datetime] = {}
+        self._specs: dict[str, tuple[Running, ScheduleSpec]] = {}
+        self._at_work: set[str] = set()
+
+    def add(self, running: Running, declared: Declared) -> None:
+        """Run that module's schedules."""
+        for spec in declared.schedules:
+            key = f"{declared.name}/{spec.handler}/{spec.every_s or spec.at}"
+            self._specs[key] = (running, spec)
+            if key not in self._last:
+                kept = self._table.take(key) if self._table is not None else None
+                if kept is None:
+                    self._note(key, self._clock())
+                else:
+                    self._last[key] = datetime.fromisoformat(str(kept["at"]))
+
+    def remove(self, running: Running) -> None:
+        """Run them no more."""
+        self._specs = {key: found for key, found in self._specs.items() if found[0] is not running}
+
+    def begin_due(self, group: asyncio.TaskGroup) -> None:
+        """Begin, in that group, all that is due and not at work still."""
+        now = self._clock()
+        for key, (running, spec) in self._specs.items():
+            last = min(self._last[key], now)  # a clock that was put back must not put the schedule off
+            if key not in self._at_work and next_time(last, every_s=spec.every_s, at=spec.at) <= now:
+                self._note(key, now)
+                self._at_work.add(key)
+                group.create_task(self._run(key, running, spec), name=f"schedule {key}")
+
+    async def _run(self, key: str, running: Running, spec: ScheduleSpec) -> None:
+        try:
+            await running.tell(spec.handler, {}, timeout_s=_LIMIT_S)
+        except ParachuteError as error:
+            log.warning("a module's schedule failed", extra={"schedule": key, "error": error.message})
+        finally:
+            self._at_work.discard(key)
+
+    def _note(self, key: str, at: datetime) -> None:
+        self._last[key] = at
+        if self._table is not None:
+            self._table.put(key, {"at": at.isoformat()})

@@ -1,0 +1,94 @@
+"""Inbox: the events that one module still has to hear, and the telling of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from parachuted.errors import ParachuteError
+from parachuted.events import Event
+from parachuted.modules.bounds import Bounds
+from parachuted.modules.cause import carrying
+from parachuted.modules.declared import EventSpec
+from parachuted.modules.hearing import heard
+from parachuted.modules.publishing import Publishing
+from parachuted.modules.results import to_json
+from parachuted.modules.running import Running
+
+log = logging.getLogger(__name__)
+
+MOST_WAITING = 1000
+_AT_ONCE = 8
+_IN_ORDER_S = 30.0
+_ALONGSIDE_S = 600.0  # such a handler may let an agent work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Waiting:
+    event: str
+    data: Mapping[str, object]
+    causes: tuple[str, ...]
+    depth: int
+
+
+class Inbox:
+    """Holds events until `run` tells them. Handlers that are not async are called one after the other, the others beside them."""
+
+    def __init__(self, running: Running, events: tuple[EventSpec, ...], bounds: Bounds, publishing: Publishing) -> None:
+        self._running, self._bounds, self._publishing = running, bounds, publishing
+        self._name = running.declared.name
+        self._specs: dict[str, list[EventSpec]] = {}
+        for spec in events:
+            self._specs.setdefault(spec.event, []).append(spec)
+        self._waiting: deque[_Waiting] = deque()
+        self._came = asyncio.Event()
+        self._room = asyncio.Semaphore(_AT_ONCE)
+        self.dropped = 0
+
+    @property
+    def events(self) -> frozenset[str]:
+        """The names of events for which it has a handler. A moved file can be a new one, or one that is gone, to who sees one side."""
+        names = frozenset(self._specs)
+        return names | {"file.moved"} if names & {"file.created", "file.deleted"} else names
+
+    def put(self, event: Event, depth: int) -> None:
+        """Take an event, if the module may hear it. The oldest is dropped, and counted, where too many wait."""
+        told = heard(event, self._bounds)
+        if told is None or told.event not in self._specs:
+            return
+        if len(self._waiting) >= MOST_WAITING:
+            self._waiting.popleft()
+            self.dropped += 1
+        data = {str(name): to_json(value) for name, value in told.data.items()}  # its own: what it does to it is not seen elsewhere
+        causes = data.get("causes")
+        found = tuple(map(str, causes)) if isinstance(causes, list) else ()
+        self._waiting.append(_Waiting(event=told.event, data=data, causes=found, depth=depth))
+        self._came.set()
+
+    async def run(self) -> None:
+        """Tell until cancelled; what is being handled then ends with it."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._came.wait()
+                self._came.clear()
+                while self._waiting:
+                    waiting = self._waiting.popleft()
+                    for spec in self._specs[waiting.event]:
+                        if spec.is_async:
+                            await self._room.acquire()
+                            task = group.create_task(self._tell(spec, waiting, _ALONGSIDE_S), name=f"{self._name} {spec.handler}")
+                            task.add_done_callback(lambda _task: self._room.release())
+                        else:
+                            await self._tell(spec, waiting, _IN_ORDER_S)
+
+    async def _tell(self, spec: EventSpec, waiting: _Waiting, limit_s: float) -> None:
+        try:
+            with self._publishing.handling(self._name, waiting.depth), carrying(waiting.causes):
+                await self._running.tell(spec.handler, waiting.data, timeout_s=limit_s)
+        except ParachuteError as error:
+            log.warning("a module did not handle an event", extra={"of": self._name, "event": waiting.event, "error": error.message})
+        except Exception:  # a module's callback, wherever it runs
+            log.exception("a module did not handle an event", extra={"of": self._name, "event": waiting.event})

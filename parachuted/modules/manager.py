@@ -1,0 +1,333 @@
+"""Manager: keeps the modules that run the same as those that may run, and is the way to all of them.
+
+It compares and acts on the difference, as the loop does with files: an approval, an edit of modules.yaml, a module switched off and a
+restart are all the same act, and it does not matter how many of them were missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
+from parachuted.events import Bus, Event
+from parachuted.hooks.decision import Decision
+from parachuted.hooks.occurrence import Occurrence
+from parachuted.modules.approved import Approved, Entry
+from parachuted.modules.bounds import Bounds
+from parachuted.modules.clockwork import Clockwork
+from parachuted.modules.declared import ToolSpec
+from parachuted.modules.finding import Found, Routes
+from parachuted.modules.in_process import InProcess
+from parachuted.modules.inbox import Inbox
+from parachuted.modules.interfaces import Interfaces, Provided
+from parachuted.modules.order import waves
+from parachuted.modules.publishing import Publishing
+from parachuted.modules.running import CALL_LIMIT_S, Running
+from parachuted.modules.services import Services
+from parachuted.modules.standing import Status, status_of
+from parachuted.modules.trust import Trust
+from parachuted.modules.watchdog import Watchdog
+from parachuted.state import State
+
+log = logging.getLogger(__name__)
+
+_LOOK_S = 1.0
+_AT_ONCE = 8
+_BEFORE = "module.load.before"
+_CHANGED = "its folder is not what was approved; `parachute modules diff {0}` shows how, `parachute modules approve {0}` takes it"
+
+
+class Asker(Protocol):
+    """Who may object to a module's code being loaded: the hooks."""
+
+    def wants(self, event: str) -> bool:
+        """Whether anybody would be asked."""
+
+    async def ask(self, occurrence: Occurrence) -> Decision:
+        """Ask all."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Kept:
+    """One module that may run: what of it does, or why it does not."""
+
+    approved: Approved
+    running: Running | None = None
+    inbox: Inbox | None = None
+    telling: asyncio.Task[None] | None = None
+    problem: str | None = None
+    told: str | None = None
+    tools: dict[str, ToolSpec] = field(default_factory=dict)
+
+    @property
+    def trouble(self) -> str | None:
+        """What is wrong with it just now."""
+        return self.problem if self.running is None else self.running.problem
+
+
+class Modules:
+    """All modules of one vault. `start` begins what may run, `run` follows what changes and drives events and schedules, `stop` ends all.
+
+    `make_services` and `start_worker` make what a module is given and a module in a process of its own; `report` sets a problem by its
+    subject, None: no more; `preferred` names the module that serves an interface where several could.
+    """
+
+    def __init__(  # noqa: PLR0913  the parts of a part
+        self, *, trust: Trust, make_services: Callable[[Approved], Services], start_worker: Callable[[Approved, Services], Running],
+        bus: Bus, asker: Asker, vault: Path, clock: Callable[[], datetime], report: Callable[[str, str | None], None],
+        preferred: Mapping[str, str], state: State | None = None,
+    ) -> None:  # fmt: skip
+        self._trust, self._make_services, self._start_worker = trust, make_services, start_worker
+        self._bus, self._asker, self._vault, self._clock, self._report = bus, asker, vault, clock, report
+        self._interfaces = Interfaces(preferred)
+        self._publishing = Publishing(bus)
+        self._routes = Routes()
+        self._clockwork = Clockwork(clock, state)
+        self._watchdog = Watchdog(self._blocked)
+        self._kept: dict[str, _Kept] = {}
+        self._ranks: dict[str, int] = {}
+        self._entries: list[Entry] = []
+        self._changed: dict[str, str | None] = {}
+        self._hears: dict[str, tuple[_Kept, ...]] = {}
+        self._lock = asyncio.Lock()
+        self._group: asyncio.TaskGroup | None = None
+        self._unlisten: Callable[[], None] = lambda: None
+
+    async def start(self) -> None:
+        """Begin all that may run. What fails is told of, and keeps nothing else from running. Raises nothing of a module's."""
+        self._unlisten = self._bus.listen(self._hear)
+        await asyncio.to_thread(self._trust.look)  # what changes from here on is a change
+        await self.sync()
+
+    async def stop(self) -> None:
+        """End all."""
+        self._unlisten()
+        async with self._lock:
+            await self._end(list(self._kept.values()))
+            self._kept.clear()
+        self._watchdog.close()
+
+    async def run(self) -> None:
+        """Tell events, run schedules, and see what became of folders and approvals, until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as self._group:
+                for kept in self._kept.values():
+                    self._begin_telling(kept)
+                while True:
+                    self._clockwork.begin_due(self._group)
+                    await asyncio.sleep(_LOOK_S)
+                    await self._look()
+        finally:
+            self._group = None
+
+    async def sync(self) -> None:
+        """Compare what runs with what may run, and act on the difference. To be called after each change of an approval."""
+        async with self._lock:
+            ready = await asyncio.to_thread(self._trust.ready)
+            wanted = {one.name: one for one in ready}
+            self._ranks = {one.name: rank for rank, one in enumerate(ready)}
+            await self._end([kept for name, kept in self._kept.items() if wanted.get(name) != kept.approved])
+            await self._begin([one for one in ready if one.name not in self._kept])
+            await self._see_entries()
+            self._tell_troubles()
+
+    async def restart(self, name: str) -> None:
+        """Begin one module anew, the others going on. Raises NotFoundError where no such module may run."""
+        async with self._lock:
+            if name not in self._kept:
+                raise NotFoundError(f"the module {name} is not enabled and approved; `parachute modules status` says how it stands")
+            await self._end([self._kept[name]])
+        await self.sync()
+
+    def status(self) -> list[Status]:
+        """How every module stands, by name."""
+        choices = self._interfaces.choices()
+        found = []
+        for entry in sorted(self._entries, key=lambda one: one.name):
+            kept = self._kept.get(entry.name)
+            running = kept.running if kept is not None else None
+            trouble = kept.trouble if kept is not None else None
+            found.append(
+                status_of(
+                    entry,
+                    where=None if running is None else "in process" if isinstance(running, InProcess) else "worker",
+                    declared=None if running is None else running.declared,
+                    problem=trouble or entry.problem,
+                    choices=choices,
+                )
+            )
+        return found
+
+    def find(self, method: str, path: str) -> Found | None:
+        """The route that answers, of a path such as `/api/daily/entries`."""
+        return self._routes.find(method, path)
+
+    def allowed(self, path: str) -> tuple[str, ...]:
+        """The methods that some module answers there."""
+        return self._routes.allowed(path)
+
+    def tools(self) -> list[tuple[str, ToolSpec]]:
+        """Every tool, with the name of its module."""
+        return [(name, spec) for name, kept in sorted(self._kept.items()) for spec in kept.tools.values()]
+
+    async def call_tool(self, module: str, tool: str, arguments: Mapping[str, object], *, timeout_s: float = CALL_LIMIT_S) -> object:
+        """Call a tool. Raises NotFoundError where there is none of that name, and what `Running.call` raises."""
+        kept = self._kept.get(module)
+        if kept is None or kept.running is None or tool not in kept.tools:
+            raise NotFoundError(f"there is no tool {tool} of a module {module}")
+        return await kept.running.call(kept.tools[tool].handler, arguments, timeout_s=timeout_s)
+
+    def interface(self, name: str) -> Provided | None:
+        """What to call that interface by; None while nobody provides it."""
+        return self._interfaces.get(name)
+
+    def publish(self, module: str, event: str, data: Mapping[str, object]) -> None:
+        """Tell an event of a module's own. Raises ActRefusedError for any other."""
+        self._publishing.publish(module, event, data)
+
+    async def _begin(self, ready: list[Approved]) -> None:
+        """Begin them in waves: who uses an interface after who provides it."""
+        room = asyncio.Semaphore(_AT_ONCE)
+        for wave in waves(ready):
+            async with asyncio.TaskGroup() as group:
+                for one in wave:
+                    kept = self._kept[one.name] = _Kept(approved=one)
+                    group.create_task(self._begin_one(kept, room), name=f"begin {one.name}")
+
+    async def _begin_one(self, kept: _Kept, room: asyncio.Semaphore) -> None:
+        name, version = kept.approved.name, kept.approved.manifest.version
+        async with room:
+            running: Running | None = None
+            try:
+                await self._ask(kept.approved)
+                running = self._make(kept.approved)
+                await running.start()
+                self._serve(kept, running)
+            except Exception as error:  # a module's callback: nothing of it ends the others
+                kept.problem = (running.problem if running is not None else None) or str(error)
+                log.warning(
+                    "a module could not begin", extra={"of": name, "error": str(error)}, exc_info=not isinstance(error, ParachuteError)
+                )
+                if running is not None:
+                    await running.stop()
+                self._watchdog.forget(name)
+                return
+        log.info("a module has begun", extra={"of": name, "version": version})
+        self._bus.publish("module.enabled", name=name, version=version, hash=kept.approved.digest)
+
+    async def _ask(self, approved: Approved) -> None:
+        """Let hooks object. Raises ActRefusedError."""
+        if not self._asker.wants(_BEFORE):
+            return
+        data = {"name": approved.name, "version": approved.manifest.version, "hash": approved.digest, "trust": approved.trust}
+        occurrence = Occurrence(event=_BEFORE, at=self._clock(), data=data, vault=self._vault, module=approved.name)
+        decision = await self._asker.ask(occurrence)
+        if not decision.allowed:
+            raise ActRefusedError(f"a hook objects to the module {approved.name}: {decision.reason}")
+
+    def _make(self, approved: Approved) -> Running:
+        services = self._make_services(approved)
+        if approved.trust == "untrusted":
+            return self._start_worker(approved, services)
+        self._watchdog.watch(approved.name, approved.copy)
+        return InProcess(approved, services)
+
+    def _serve(self, kept: _Kept, running: Running) -> None:
+        declared = running.declared
+        self._routes.add(declared.name, running, declared)
+        self._interfaces.offer(declared.name, declared.provides, running.interface, rank=self._ranks[declared.name])
+        self._clockwork.add(running, declared)
+        permissions = kept.approved.manifest.permissions
+        bounds = Bounds.of_module(declared.name, read=permissions.read, write=permissions.write)
+        kept.inbox = Inbox(running, declared.events, bounds, self._publishing)
+        kept.tools = {spec.name: spec for spec in declared.tools}
+        kept.running = running
+        self._begin_telling(kept)
+        self._index()
+
+    def _begin_telling(self, kept: _Kept) -> None:
+        if self._group is not None and kept.inbox is not None and kept.telling is None:
+            kept.telling = self._group.create_task(kept.inbox.run(), name=f"events of {kept.approved.name}")
+
+    async def _end(self, ending: list[_Kept]) -> None:
+        async with asyncio.TaskGroup() as group:
+            for kept in ending:
+                self._kept.pop(kept.approved.name, None)
+                if kept.running is not None:
+                    group.create_task(self._end_one(kept, kept.running), name=f"end {kept.approved.name}")
+        self._index()
+
+    async def _end_one(self, kept: _Kept, running: Running) -> None:
+        """First nobody reaches it any more, then it ends."""
+        name, version = kept.approved.name, kept.approved.manifest.version
+        self._routes.remove(name)
+        self._interfaces.withdraw(name)
+        self._clockwork.remove(running)
+        if kept.telling is not None:
+            kept.telling.cancel()
+            with suppress(asyncio.CancelledError):
+                await kept.telling
+        await running.stop()
+        self._watchdog.forget(name)
+        self._publishing.withdraw(name)
+        self._bus.publish("module.disabled", name=name, version=version)
+
+    def _index(self) -> None:
+        """Who hears what."""
+        found: dict[str, list[_Kept]] = {}
+        for kept in self._kept.values():
+            for event in kept.inbox.events if kept.inbox is not None else ():
+                found.setdefault(event, []).append(kept)
+        self._hears = {event: tuple(some) for event, some in found.items()}
+
+    def _hear(self, event: Event) -> None:
+        depth = self._publishing.depth(event.id)
+        for kept in self._hears.get(event.event, ()):
+            if kept.inbox is not None:
+                kept.inbox.put(event, depth)
+
+    async def _look(self) -> None:
+        """What has changed in the last second."""
+        if await asyncio.to_thread(self._trust.look):
+            await self.sync()
+        self._tell_troubles()
+
+    async def _see_entries(self) -> None:
+        """What the folders and modules.yaml say; an edited folder is told of once."""
+        self._entries = await asyncio.to_thread(self._trust.entries)
+        changed = {entry.name: entry.found_digest for entry in self._entries if entry.state == "changed"}
+        for name, digest in changed.items():
+            if self._changed.get(name) != digest:
+                self._bus.publish("module.changed", name=name, hash=digest)
+        self._changed = changed
+        self._report("modules", self._trust.problem)
+
+    def _tell_troubles(self) -> None:
+        """Say what has come to be wrong with each module, and what no longer is."""
+        for name, kept in self._kept.items():
+            trouble = kept.trouble
+            if trouble is not None and trouble != kept.told:
+                self._bus.publish("module.failed", name=name, version=kept.approved.manifest.version, error=_last_line(trouble))
+            kept.told = trouble
+        for entry in self._entries:
+            kept_one = self._kept.get(entry.name)
+            trouble = (kept_one.trouble if kept_one is not None else None) or (entry.problem if entry.enabled else None)
+            changed = _CHANGED.format(entry.name) if entry.name in self._changed else None
+            self._report(f"module:{entry.name}", _last_line(trouble) if trouble is not None else changed)
+
+    def _blocked(self, name: str, said: str) -> None:
+        """The watchdog has seen that module stand in the loop's way."""
+        kept = self._kept.get(name)
+        if kept is not None and isinstance(kept.running, InProcess):
+            kept.running.blame("blocking", said)
+
+
+def _last_line(problem: str) -> str:
+    return problem.strip().splitlines()[-1][:300] if problem.strip() else "it failed"

@@ -1,0 +1,164 @@
+"""Ownership: which tasks of the event loop are a module's, so that they end with it and their failures are its own.
+
+Whatever a module begins while its code runs carries the module's name in its context, and so does what that begins in turn. The loop asks
+`_Factory` for each task, which is the one place where all of them pass.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import traceback
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from parachuted.errors import ModuleFailedError
+
+Result = TypeVar("Result")
+
+_GRACE_S = 1.0
+_AGAIN_S = 0.05
+_MOST_TEXT = 20_000
+
+
+class OverdueError(Exception):
+    """The work took longer than it may."""
+
+
+class Owner:
+    """All that one module has begun on the loop. `failed` is told the text of a failure that nobody else will see."""
+
+    def __init__(self, name: str, failed: Callable[[str], None], *, most_tasks: int = 1000) -> None:
+        self.name = name
+        self._failed = failed
+        self._most_tasks = most_tasks
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._is_ended = False
+
+    @property
+    def count(self) -> int:
+        """How many of its tasks are alive."""
+        return len(self._tasks)
+
+    async def run(self, work: Coroutine[Any, Any, Result], timeout_s: float) -> Result:
+        """Do the work as the module's own, within a limit of time. Raises OverdueError, ModuleFailedError, or what the work raised.
+
+        It does not wait for work that refuses to be cancelled: such a task is ended, or told of, by `end`.
+        """
+        task = self.begin(work)
+        try:
+            await asyncio.wait((task,), timeout=timeout_s)
+            if not task.done():
+                await _cancelled((task,), _GRACE_S)
+                raise OverdueError
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        if task.cancelled():
+            raise ModuleFailedError(f"the module {self.name} was stopped, or cancelled itself, before it had answered")
+        return task.result()
+
+    def begin(self, work: Coroutine[Any, Any, Result]) -> _Owned[Result]:
+        """Begin a task of the module's from outside of its code. A failure at which nobody looks is told of, as that of any other."""
+        if self._is_ended:
+            work.close()
+            raise ModuleFailedError(f"the module {self.name} is not running; `parachute modules status` says why")
+        context = contextvars.copy_context()
+        context.run(_OWNER.set, self)
+        return self._own(_Owned(_contained(work), loop=asyncio.get_running_loop(), context=context))
+
+    def take(self, work: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop, kwargs: dict[str, Any]) -> asyncio.Task[Any]:
+        """Make a task that the module's code asked the loop for."""
+        if len(self._tasks) >= self._most_tasks:
+            work.close()
+            said = f"the module {self.name} has {self._most_tasks} tasks at work, and may begin no more until some have ended"
+            self._failed(said)
+            raise RuntimeError(said)
+        task = self._own(_Owned(_contained(work), loop=loop, **kwargs))
+        if self._is_ended:
+            task.cancel()
+        return task
+
+    def say(self, error: BaseException) -> None:
+        """Tell of the failure of something that the module began in the background."""
+        self._failed(traceback_of(error))
+
+    async def end(self) -> list[str]:
+        """Cancel all that runs and take no more; the names of what refuses to end."""
+        self._is_ended = True
+        mine = tuple(self._tasks - {asyncio.current_task()})
+        return [task.get_name() for task in await _cancelled(mine, _GRACE_S)]
+
+    def _own(self, task: _Owned[Result]) -> _Owned[Result]:
+        task.says = self.say
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+class _Owned(asyncio.Task[Result]):
+    """A module's task; `says` is told when it failed and nobody looked."""
+
+    says: Callable[[BaseException], None] | None = None
+
+
+_OWNER: contextvars.ContextVar[Owner | None] = contextvars.ContextVar("parachuted_module", default=None)
+
+
+class _Factory:
+    """Makes every task of the loop: a module's own where its code asks, a plain one otherwise."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._before = loop.get_exception_handler()
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, work: Any, **kwargs: Any) -> asyncio.Task[Any]:  # noqa: ANN401  as asyncio has it
+        context = kwargs.get("context")
+        owner = _OWNER.get() if context is None else context.get(_OWNER)
+        return asyncio.Task(work, loop=loop, **kwargs) if owner is None else owner.take(work, loop, kwargs)
+
+    def unseen(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What the loop does with an error that nobody looked at: a module's is told of as that module's."""
+        task, error = context.get("future"), context.get("exception")
+        if isinstance(task, _Owned) and error is not None:
+            if task.says is not None:
+                task.says(error)
+        elif self._before is not None:
+            self._before(loop, context)
+        else:
+            loop.default_exception_handler(context)
+
+
+def claim_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """See to it that the loop knows whose task is whose, from now on. May be called again."""
+    if not isinstance(loop.get_task_factory(), _Factory):
+        factory = _Factory(loop)
+        loop.set_task_factory(factory)
+        loop.set_exception_handler(factory.unseen)
+
+
+def traceback_of(error: BaseException) -> str:
+    """The traceback as text, its end if it is very long: that is where the error is."""
+    text = "".join(traceback.format_exception(error)).rstrip()
+    return text if len(text) <= _MOST_TEXT else f"...\n{text[-_MOST_TEXT:]}"
+
+
+async def _contained(work: Coroutine[Any, Any, Result]) -> Result:
+    """The loop lets some errors through to whoever runs it, and so a module could end the daemon by its wish to exit."""
+    try:
+        return await work
+    except (Exception, asyncio.CancelledError):
+        raise
+    except BaseException as error:
+        raise ModuleFailedError(f"the module raised {type(error).__name__}; only the daemon may end the process") from error
+
+
+async def _cancelled(tasks: tuple[asyncio.Task[Any], ...], grace_s: float) -> list[asyncio.Task[Any]]:
+    """Cancel, again and again for those that go on; which of them are alive after the time."""
+    until = asyncio.get_running_loop().time() + grace_s
+    living = [task for task in tasks if not task.done()]
+    while living and asyncio.get_running_loop().time() < until:
+        for task in living:
+            task.cancel()
+        await asyncio.wait(living, timeout=_AGAIN_S)
+        living = [task for task in living if not task.done()]
+    return living
