@@ -197,8 +197,8 @@ class _Describing:
             function = _bound(_function(self._cls, handler), object(), is_method=":" not in handler)
             arguments = plan(function)
             streams = inspect.isasyncgenfunction(function)
-            if not isinstance(mark, RouteMark) and (streams or inspect.isgeneratorfunction(function)):
-                self._problems.append(f"{handler}: only routes can stream; return one value instead of yielding many")
+            if inspect.isgeneratorfunction(function) or (streams and not isinstance(mark, RouteMark)):
+                self._problems.append(f"{handler}: only routes that are `async def` can yield; return one value instead")
             elif isinstance(mark, RouteMark):
                 self._add_route(handler, mark, arguments, streams=streams)
             elif isinstance(mark, ToolMark):

@@ -17,6 +17,7 @@ from pydantic.dataclasses import dataclass
 
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.agent_config import AgentConfig, SandboxConfig, YesOrList, is_outside, normal_pattern
+from parachuted.modules.bounds import is_control, is_hidden
 from parachuted.modules.declare import EVENT_NAME, TOOL_NAME
 from parachuted.modules.wording import Place, told
 from parachuted.vault.bounded_yaml import YamlRefusedError, read_events
@@ -55,18 +56,24 @@ def _matching(pattern: re.Pattern[str], wanted: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def _is_control(name: str) -> bool:
-    return name.startswith(".") and name not in {".", ".."}
+def _read_pattern(text: str) -> str:
+    pattern = _inside(text)
+    if is_hidden(pattern) or (is_control(pattern.partition("/")[0]) and not pattern.startswith(".")):
+        raise ValueError(f"{text[:80]!r} is a program's, or a module's code; no module reads it")
+    return pattern
 
 
-def _pattern(text: str) -> str:
+def _write_pattern(text: str) -> str:
+    pattern = _inside(text)
+    if is_control(pattern):
+        raise ValueError(f"{text[:80]!r} is a program's, or a module's code; no module writes it")
+    return pattern
+
+
+def _inside(text: str) -> str:
     if is_outside(text):
         raise ValueError(f"{text[:80]!r} is outside the vault; a module reaches only the vault")
-    pattern = normal_pattern(text)
-    names = pattern.split("/")
-    if names[0].casefold() == "modules" or any(map(_is_control, names)):
-        raise ValueError(f"{text[:80]!r} is where the daemon and its tools keep what rules them; no module reaches it")
-    return pattern
+    return normal_pattern(text)
 
 
 def _prefix(text: str) -> str:
@@ -75,17 +82,11 @@ def _prefix(text: str) -> str:
     return text.rstrip("/")
 
 
-def _relative_file(text: str) -> str:
-    names = text.split("/")
-    if not text or any(name in {"", ".", ".."} for name in names) or "\\" in text or "\0" in text:
-        raise ValueError(f"{text[:80]!r} is no file of the module's folder")
-    return text
-
-
 Name: TypeAlias = Annotated[str, _matching(NAME, "name such as my-module: small letters, digits and dashes, at most 64")]
 Interface: TypeAlias = Annotated[str, _matching(_INTERFACE, "name of an interface such as BrainInterface")]
 Handler: TypeAlias = Annotated[str, _matching(_HANDLER, "handler such as hooks:on_entry_created, a file and its function")]
-Pattern: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_pattern)]
+ReadPattern: TypeAlias = Annotated[str, AfterValidator(_read_pattern)]
+WritePattern: TypeAlias = Annotated[str, AfterValidator(_write_pattern)]
 ToolName: TypeAlias = Annotated[str, _matching(TOOL_NAME, "name of a tool such as brain_search")]
 EventName: TypeAlias = Annotated[str, _matching(EVENT_NAME, "name of an event such as daily.entry.created")]
 Requirement: TypeAlias = Annotated[str, _matching(_REQUIREMENT, "requirement such as pyyaml>=6.0 (no addresses, no options)")]
@@ -95,8 +96,8 @@ Requirement: TypeAlias = Annotated[str, _matching(_REQUIREMENT, "requirement suc
 class Permissions:
     """What a module may touch. Nothing that is not here."""
 
-    read: Annotated[tuple[Pattern, ...], Field(max_length=200)] = ()
-    write: Annotated[tuple[Pattern, ...], Field(max_length=200)] = ()
+    read: Annotated[tuple[ReadPattern, ...], Field(max_length=200)] = ()
+    write: Annotated[tuple[WritePattern, ...], Field(max_length=200)] = ()
     bash: YesOrList = False
     mcp: Annotated[tuple[ToolName, ...], Field(max_length=200)] = ()
 
