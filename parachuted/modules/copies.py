@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from parachuted.modules.tree import Tree, TreeRefusedError, read_tree
@@ -49,7 +49,8 @@ class Copies:
         unfinished = self.folder(name) / f"{_UNFINISHED}{secrets.token_hex(8)}"
         unfinished.mkdir(mode=0o700)
         try:
-            tree = read_tree(folder, root=root, sink=_Writing(unfinished), ignored=ignored)
+            with opened_folder(unfinished) as descriptor:
+                tree = read_tree(folder, root=root, sink=WritingSink(descriptor, is_read_only=True), ignored=ignored)
             yield Taken(self, name, unfinished, tree)
         finally:
             remove_tree(unfinished)
@@ -119,18 +120,43 @@ def remove_tree(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-class _Writing:
-    """A sink that writes what it is given below a folder of the home."""
+class WritingSink:
+    """A sink that writes what it is given below a folder that is open. It follows no link that somebody puts there meanwhile."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, descriptor: int, *, is_read_only: bool = False) -> None:
+        self._folder, self._mask = descriptor, 0o555 if is_read_only else 0o755
 
     @contextlib.contextmanager
     def file(self, path: str, mode: int) -> Iterator[Callable[[bytes], object]]:
-        target = self._folder / path
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with target.open("xb") as file:
-            yield file.write
-            file.flush()
-            os.fchmod(file.fileno(), mode & 0o555)
-            os.fsync(file.fileno())
+        """Write one file, durably."""
+        *folders, name = path.split("/")
+        with _entered(self._folder, folders) as folder:
+            descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+            with os.fdopen(descriptor, "wb") as file:
+                yield file.write
+                file.flush()
+                os.fchmod(file.fileno(), mode & self._mask)
+                os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def opened_folder(path: str | Path, within: int | None = None) -> Iterator[int]:
+    """The descriptor of a folder that is no link, at its path or by its name within an open one."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(path, flags, dir_fd=within)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _entered(folder: int, names: Sequence[str]) -> Iterator[int]:
+    """The folder at those names below the open one, made where it is not there."""
+    if not names:
+        yield folder
+        return
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(names[0], 0o755, dir_fd=folder)
+    with opened_folder(names[0], folder) as inner, _entered(inner, names[1:]) as last:
+        yield last
