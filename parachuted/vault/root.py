@@ -12,6 +12,7 @@ import hashlib
 import os
 import stat
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,12 +84,31 @@ def begin_sync(descriptor: int) -> None:
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
+class _Way(threading.local):
+    """How paths are followed in one thread."""
+
+    is_straight = False
+
+
 class VaultRoot:
     """The vault's folder, and the only way to open what is in it."""
 
     def __init__(self, folder: Path) -> None:
         """`folder` may itself be a link; it is resolved once, here."""
         self.folder = folder.resolve()
+        self._way = _Way()
+
+    @contextlib.contextmanager
+    def straight(self) -> Iterator[None]:
+        """Inside, and in this thread, no link is followed on any path: PathRefusedError.
+
+        For who has asked where a path leads and judged that place: a link that is swapped in since must not lead elsewhere.
+        """
+        before, self._way.is_straight = self._way.is_straight, True
+        try:
+            yield
+        finally:
+            self._way.is_straight = before
 
     @contextlib.contextmanager
     def opened_folder(self, path: str, *, create: bool = False) -> Iterator[int]:
@@ -124,7 +144,10 @@ class VaultRoot:
         prefix = f"{self.folder}/"
         if not real.startswith(prefix):
             raise PathRefusedError(f"{printable(path)} is a link that leaves the vault")
-        return VaultPath.parse(real.removeprefix(prefix))
+        found = VaultPath.parse(real.removeprefix(prefix))
+        if self._way.is_straight and found != path:
+            raise PathRefusedError(f"{printable(path)} is a link now, so it is not what was asked for")
+        return found
 
     def size(self, path: VaultPath) -> int:
         """How many bytes the regular file holds. Raises NotFoundError, PathRefusedError or StorageFailedError."""
@@ -151,7 +174,7 @@ class VaultRoot:
             try:
                 return os.path.realpath(self.folder / path)
             except OSError as error:
-                if error.errno != errno.EINVAL:  # what was a link a moment ago is a folder now
+                if error.errno not in {errno.EINVAL, errno.ENOENT}:  # what was a link a moment ago is a folder now, or gone
                     raise
         raise PathRefusedError(f"{printable(path)} lies behind a link that is being changed")
 

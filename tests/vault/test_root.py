@@ -178,3 +178,27 @@ def test_no_descriptor_is_left_open(root, vault):
         with contextlib.suppress(NotFoundError, PathRefusedError):
             root.read(VaultPath(f"a/{name}"))
     assert open_descriptors() == before
+
+
+def test_going_straight_no_link_is_followed_in_that_thread(root, vault):
+    (vault / "real").mkdir()
+    (vault / "real/note.md").write_bytes(b"text")
+    (vault / "folder").symlink_to("real")
+    (vault / "link.md").symlink_to("real/note.md")
+    elsewhere = []
+    with root.straight():
+        assert root.read(VaultPath("real/note.md")).data == b"text"
+        assert root.resolve(VaultPath("real/none.md")) == "real/none.md"
+        for path in map(VaultPath, ("folder/note.md", "link.md", "folder/none.md")):
+            for act in (root.read, root.resolve, root.size):
+                with pytest.raises(PathRefusedError):
+                    act(path)
+        thread = threading.Thread(target=lambda: elsewhere.append(root.read(VaultPath("link.md")).data))
+        thread.start()
+        thread.join()
+        with root.straight():
+            pass
+        with pytest.raises(PathRefusedError):
+            root.read(VaultPath("link.md"))
+
+    assert (root.read(VaultPath("link.md")).data, elsewhere) == (b"text", [b"text"])

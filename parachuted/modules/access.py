@@ -1,0 +1,301 @@
+"""Access: the vault as a module sees it, bounded by its permissions at every call.
+
+Where a path leads is asked first, and both ends are judged; then the file is opened by descriptors with no link followed, so that a link
+swapped in meanwhile is refused by the kernel. A module's own rights hold here. Over HTTP the caller's key decides whether a route is
+reached; what the handler then does is bounded by the module's permissions and, where the key has paths, by these too: `limited_by`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from parachuted.bubbling import watched_beyond
+from parachuted.errors import ActRefusedError, ConflictError, EditRefusedError, NotFoundError, PathRefusedError, StorageFailedError
+from parachuted.events.audit import CALLER, Caller, Recorder, Unrecorded
+from parachuted.keys import EVERYWHERE, Glob, Grant
+from parachuted.modules.bounds import Bounds
+from parachuted.modules.services import Hit, Hits, Paths
+from parachuted.search import QueryError, Search, parse_query
+from parachuted.tools import finished
+from parachuted.vault import (
+    AppendToSection,
+    Author,
+    Content,
+    DeleteKey,
+    Edit,
+    Index,
+    ReplaceAll,
+    ReplaceSection,
+    SetKey,
+    Store,
+    VaultPath,
+    VaultRoot,
+    Written,
+    apply_edit,
+    printable,
+)
+
+_LARGEST_READ = 64 << 20
+_LARGEST_WRITE = 16 << 20
+_MOST_FOUND = 100
+_REMEMBERED = 10_000
+_AT_ONCE = 2_000
+
+_LIMIT: ContextVar[Grant] = ContextVar("parachuted_limit", default=EVERYWHERE)
+
+
+@contextmanager
+def limited_by(grant: Grant) -> Iterator[None]:
+    """Inside, and in all that begins there, modules reach no more of the vault than that grant does: around a call for a caller."""
+    token = _LIMIT.set(grant)
+    try:
+        yield
+    finally:
+        _LIMIT.reset(token)
+
+
+def limit() -> Grant:
+    """What the caller, if there is one, may reach."""
+    return _LIMIT.get()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VaultParts:
+    """What the vault is read, written and searched with."""
+
+    root: VaultRoot
+    store: Store
+    index: Index
+    search: Search
+    notice: Callable[[Iterable[str]], Awaitable[None]]
+    audit: Recorder = field(default_factory=Unrecorded)
+
+
+class BoundedVault:
+    """`VaultAccess` for one module, or for one run of an agent of it. `author` says who writes now, and for which causes."""
+
+    def __init__(
+        self, parts: VaultParts, bounds: Bounds, author: Callable[[], Author], caller: Caller,
+        *, wrote: Callable[[Written], None] = lambda _written: None,
+    ) -> None:  # fmt: skip
+        """`wrote` is told of each write that was made; `caller` is whom the audit tells of."""
+        self._parts, self._own, self._author, self._caller, self._wrote = parts, bounds, author, caller, wrote
+        self._told: OrderedDict[tuple[str, str], None] = OrderedDict()
+
+    @property
+    def _bounds(self) -> Bounds:
+        return self._own.limited(limit())
+
+    async def read(self, path: str) -> str:
+        """The text of a note."""
+        data = await self.read_bytes(path)
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise EditRefusedError(f"{printable(path)} is no text in UTF-8; read_bytes reads it") from error
+
+    async def read_bytes(self, path: str) -> bytes:
+        """What is in a file."""
+        return (await finished(self._read, VaultPath.parse(path))).data
+
+    async def exists(self, path: str) -> bool:
+        """Whether there is such a file, and they may read it."""
+        try:
+            await finished(self._size, VaultPath.parse(path))
+        except (NotFoundError, ActRefusedError, PathRefusedError):
+            return False
+        return True
+
+    async def digest(self, path: str) -> str:
+        """What names the content now; it is kept, as the base of a later write."""
+        target = VaultPath.parse(path)
+        return (await finished(lambda: self._read(target, keep=True))).digest
+
+    async def read_with_digest(self, path: str) -> tuple[bytes, str]:
+        """Both, of the same moment."""
+        target = VaultPath.parse(path)
+        content = await finished(lambda: self._read(target, keep=True))
+        return content.data, content.digest
+
+    async def list(self, pattern: str = "**") -> Paths:
+        """The paths of all files that match and that they may read, as the index knows them; links are not among them."""
+        wanted, bounds = _glob(pattern), self._bounds
+        found: list[str] = []
+        index, looked = self._parts.index, 0
+        for folder in index.below(_beginning(wanted)):
+            if not (wanted.enters(folder) and bounds.may_enter(folder)):
+                continue
+            for name in tuple(index.files(folder)):
+                path = f"{folder}/{name}" if folder else name
+                if wanted.matches(path) and bounds.may_read(path):
+                    found.append(printable(path))
+                looked += 1
+                if looked % _AT_ONCE == 0:
+                    await asyncio.sleep(0)  # the loop is everybody's
+        return sorted(found)
+
+    async def search(self, query: str, limit: int = 20) -> Hits:
+        """The best notes for these words, among those that they may read."""
+        try:
+            parsed = parse_query(query)
+        except QueryError as error:
+            raise ActRefusedError(str(error)) from error
+        most, sees = max(1, min(limit, _MOST_FOUND)), self._bounds.may_read
+        found = await asyncio.to_thread(self._parts.search.find, parsed, most, sees)
+        return [Hit(path=printable(hit.path), title=hit.title, snippet=hit.snippet) for hit in found.hits if sees(hit.path)]
+
+    async def write(self, path: str, text: str, *, base: str | None = None) -> str:
+        """Make the note this text, and return its digest. What others wrote since `base` is merged, or it is a conflict."""
+        data = _encoded(text)
+        return await self._written(path, lambda real: self._put(real, data, base))
+
+    async def create(self, path: str, text: str) -> str:
+        """Make a new note; ConflictError when there is one."""
+        data = _encoded(text)
+        return await self._written(path, lambda real: self._create(real, data))
+
+    async def append(self, path: str, section: str, text: str) -> str:
+        """Put text at the end of a section's own text; the section is made where it is missing."""
+        return await self.edit(path, AppendToSection(section=section, content=text, create=True))
+
+    async def replace_section(self, path: str, section: str, text: str, *, base: str | None = None) -> str:
+        """Give a section another text; it is made where it is missing."""
+        return await self.edit(path, ReplaceSection(section=section, content=text, create=True, is_only=True), base=base)
+
+    async def set_key(self, path: str, key: str, value: object) -> str:
+        """Set one key of the frontmatter; None takes it out."""
+        return await self.edit(path, DeleteKey(key=key) if value is None else SetKey(key=key, value=_value(value)))
+
+    async def edit(self, path: str, edit: Edit, *, base: str | None = None) -> str:
+        """Change one part of a note."""
+        return await self._written(path, lambda real: self._edited(real, edit, base))
+
+    async def delete(self, path: str) -> None:
+        """Remove a file; its content is kept. A link is not removed, nor what it leads to."""
+        await self._written(path, lambda real: self._parts.store.delete(real, self._author()), is_named=True)
+
+    async def _written(self, path: str, act: Callable[[VaultPath], Written], *, is_named: bool = False) -> str:
+        written = await finished(self._write, VaultPath.parse(path), act, is_named=is_named)
+        if written.changed:
+            self._wrote(written)
+            await self._parts.notice([written.path])
+        return written.after or ""
+
+    def _write(self, path: VaultPath, act: Callable[[VaultPath], Written], *, is_named: bool) -> Written:
+        """`is_named`: the name itself is meant, so a link that has it is not followed."""
+        if self._parts.audit.refusal is not None:
+            raise StorageFailedError(self._parts.audit.refusal)
+        root = self._parts.root
+        real = (root.resolve(path.folder) / path.name if path.folder else path) if is_named else root.resolve(path)
+        self._bounds.check_write(path, real)
+        with root.straight(), self._as_caller():
+            try:
+                written = act(real)
+            except ConflictError as error:
+                raise self._as_seen(real, error) from None
+        if written.after is not None:
+            self._remember(written.path, written.after)
+        return written
+
+    def _put(self, real: VaultPath, data: bytes, base: str | None) -> Written:
+        try:
+            return self._edited(real, ReplaceAll(data=data), base)
+        except NotFoundError:
+            if base is not None:
+                raise
+        return self._create(real, data)
+
+    def _create(self, real: VaultPath, data: bytes) -> Written:
+        self._refuse_watching(real, b"", data)
+        return self._parts.store.create(real, data, self._author())
+
+    def _edited(self, real: VaultPath, edit: Edit, base: str | None) -> Written:
+        before = self._parts.store.read(real)
+        if base is not None and base != before.digest and (real, base) not in self._told:
+            # Any text that is kept can be named by its digest, and what comes of merging with it tells of it.
+            raise NotFoundError(f"the text this was decided on ({base[:12]}) is not one that was read here; read {printable(real)} again")
+        with suppress(NotFoundError, EditRefusedError):  # what cannot be applied to this text may be to its base; the store says
+            self._refuse_watching(real, before.data, apply_edit(edit, before.data))
+        return self._parts.store.edit(real, edit, self._author(), base=base)
+
+    def _refuse_watching(self, path: VaultPath, before: bytes, after: bytes) -> None:
+        """What a note watches, a curator reads and writes down in it."""
+        beyond = watched_beyond(self._bounds.reads, path, before, after)
+        if beyond is not None:
+            raise ActRefusedError(f"{printable(path)} may not watch {printable(beyond)}: {self._bounds.who} may not read all of that")
+
+    def _read(self, path: VaultPath, *, keep: bool = False) -> Content:
+        real = self._found(path)
+        with self._parts.root.straight():
+            if self._parts.root.size(real) > _LARGEST_READ:
+                raise EditRefusedError(f"{printable(path)} is larger than {_LARGEST_READ >> 20} MB, which is not read at once")
+            content = self._parts.store.read(real, keep=keep)
+        if keep:
+            self._remember(real, content.digest)
+        return content
+
+    def _size(self, path: VaultPath) -> int:
+        real = self._found(path)
+        with self._parts.root.straight():
+            return self._parts.root.size(real)
+
+    def _found(self, path: VaultPath) -> VaultPath:
+        real = self._parts.root.resolve(path)
+        self._bounds.check_read(path, real)
+        return real
+
+    def _remember(self, path: VaultPath, digest: str) -> None:
+        self._told[path, digest] = None
+        while len(self._told) > _REMEMBERED:
+            self._told.popitem(last=False)
+
+    def _as_seen(self, path: VaultPath, error: ConflictError) -> ConflictError:
+        """The conflict with their own text, and the other one if they may read it."""
+        return ConflictError(error.message, base=b"", ours=error.ours, theirs=error.theirs if self._bounds.may_read(path) else b"")
+
+    @contextmanager
+    def _as_caller(self) -> Iterator[None]:
+        """The audit tells of the module, for the request that it answers."""
+        asked = CALLER.get()
+        token = CALLER.set(self._caller if asked is None else self._caller._replace(request_id=asked.request_id))
+        try:
+            yield
+        finally:
+            CALLER.reset(token)
+
+
+def _glob(pattern: str) -> Glob:
+    try:
+        return Glob(f"{pattern}**" if pattern.endswith("/") else pattern)
+    except ValueError as error:
+        raise PathRefusedError(str(error)) from error
+
+
+def _beginning(glob: Glob) -> str:
+    """The folder in which all lies that the pattern can mean."""
+    names = glob.text.split("/")[:-1]
+    stars = next((number for number, name in enumerate(names) if "*" in name or "?" in name), len(names))
+    return "/".join(names[:stars])
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        data = text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise EditRefusedError("the text holds characters that are no text") from error
+    if len(data) > _LARGEST_WRITE:
+        raise EditRefusedError(f"the text is larger than {_LARGEST_WRITE >> 20} MB; nothing was written")
+    return data
+
+
+def _value(value: object) -> str | float | bool | list[str]:
+    if isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+        return list(value)
+    raise EditRefusedError("a key takes a text, a number, true or false, or a list of texts")

@@ -1,0 +1,119 @@
+"""Bounds: which files of the vault a module, or an agent of one, may read and write. Pure.
+
+What is a program's is never a module's, whatever its permissions say: settings in dot-folders decide over it, and the code in `Modules/`
+is its own and others'.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+from parachuted.errors import ActRefusedError, PathRefusedError
+from parachuted.keys import Glob, Grant
+from parachuted.modules.agent_config import AgentConfig, is_outside
+from parachuted.vault import VaultPath, printable
+
+NOTHING = Grant(alternatives=())
+_SHOWN = frozenset({".agents"})
+_PROGRAMS = "modules"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What `who` may touch; `lacks` is where a person could allow more, as `permissions.{}` of a manifest."""
+
+    who: str
+    reads: Grant
+    writes: Grant
+    lacks: str = "permissions.{}"
+
+    @classmethod
+    def of_module(cls, name: str, *, read: Iterable[str], write: Iterable[str]) -> Self:
+        """Those of a module, by the patterns of its manifest."""
+        return cls(who=f"the module {name}", reads=_grant(read), writes=_grant(write))
+
+    def narrowed(self, who: str, agent: AgentConfig, *more: AgentConfig) -> Bounds:
+        """Those of an agent: what it is given, as far as all of these agree and the module itself may."""
+        reads, writes = self.reads, self.writes
+        for one in (agent, *more):
+            reads = _both(reads, one) if one.may_read else NOTHING
+            writes = _both(writes, one) if one.may_write else NOTHING
+        return Bounds(who=who, reads=reads, writes=writes, lacks="its paths or capabilities, or the module's permissions.{},")
+
+    def limited(self, grant: Grant) -> Bounds:
+        """The same, as far as that grant goes too."""
+        if grant.alternatives is None:
+            return self
+        lacks = f"{self.lacks.removesuffix(',')}, with the paths of the key that called,"
+        return Bounds(who=self.who, reads=_all_of(self.reads, grant), writes=_all_of(self.writes, grant), lacks=lacks)
+
+    def may_read(self, path: str) -> bool:
+        """Whether that file exists for them."""
+        return not is_hidden(path) and self.reads.sees(path)
+
+    def may_enter(self, folder: str) -> bool:
+        """Whether a file that they may read could be below that folder."""
+        return not is_hidden(folder) and self.reads.enters(folder)
+
+    def may_write(self, path: str) -> bool:
+        """Whether they may make, change or remove that file."""
+        return not is_control(path) and self.writes.sees(path)
+
+    def check_read(self, path: VaultPath, real: VaultPath) -> None:
+        """Both the path that was asked for and where it leads must be theirs. Raises PathRefusedError or ActRefusedError."""
+        if is_hidden(path):
+            raise PathRefusedError(f"{printable(path)} is hidden: files and folders that begin with a dot are no notes")
+        self._check(path, real, "read", self.may_read(path), self.may_read(real))
+
+    def check_write(self, path: VaultPath, real: VaultPath) -> None:
+        """The same for writing."""
+        if is_control(path):
+            raise PathRefusedError(f"{printable(path)} belongs to a program, or to a module's code, which no module writes")
+        self._check(path, real, "write", self.may_write(path), self.may_write(real))
+
+    def _check(self, path: VaultPath, real: VaultPath, what: str, may: bool, may_real: bool) -> None:  # noqa: FBT001
+        if not may:
+            raise ActRefusedError(f"{self.who} may not {what} {printable(path)}: {self.lacks.format(what)} does not name it")
+        if path != real and not may_real:  # where it leads is not told
+            raise ActRefusedError(f"{self.who} may not {what} what the link {printable(path)} leads to")
+
+
+def is_hidden(path: str) -> bool:
+    """Whether a name on the way begins with a dot, and is not one that holds notes."""
+    return any(_plain(name).startswith(".") and name not in _SHOWN for name in path.split("/")) if path else False
+
+
+def is_control(path: str) -> bool:
+    """Whether it is a program's: any name with a dot before it, and the folder of modules."""
+    names = [_plain(name) for name in path.split("/")]
+    return names[0] == _PROGRAMS or any(name.startswith(".") for name in names)
+
+
+def _grant(patterns: Iterable[str]) -> Grant:
+    globs = tuple(map(Glob, patterns))
+    return Grant(alternatives=((globs,),)) if globs else NOTHING
+
+
+def _both(grant: Grant, agent: AgentConfig) -> Grant:
+    """What the grant sees and each of the agent's lists of paths names; an agent that names none sees none."""
+    lists = [agent.paths, agent.sandbox.allowed_paths if agent.sandbox else ()]
+    told = [one for one in lists if one]
+    if not told:
+        return NOTHING
+    more = tuple(tuple(Glob(path) for path in paths if not is_outside(path) and "${" not in path) for paths in told)
+    return _all_of(grant, Grant(alternatives=(more,)))
+
+
+def _all_of(one: Grant, other: Grant) -> Grant:
+    """What both see."""
+    if one.alternatives is None or other.alternatives is None:
+        return one if other.alternatives is None else other
+    return Grant(alternatives=tuple((*mine, *its) for mine in one.alternatives for its in other.alternatives))
+
+
+def _plain(name: str) -> str:
+    """The name as a file system that is lenient about letter case and invisible characters would take it."""
+    return "".join(one for one in unicodedata.normalize("NFKC", name).casefold() if unicodedata.category(one) != "Cf")

@@ -1,0 +1,113 @@
+"""Module state: the small memory of one module, a file for each key, in the state folder of the vault.
+
+Derived data: it can be deleted at any time, and a file that cannot be read counts as none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+from pathlib import Path
+
+from parachuted.errors import EditRefusedError, StorageFailedError
+from parachuted.private import replace_private
+from parachuted.tools import finished
+
+log = logging.getLogger(__name__)
+
+LARGEST_VALUE = 1_000_000
+LARGEST_IN_ALL = 10_000_000
+MOST_KEYS = 10_000
+_LONGEST_KEY = 200
+
+
+class ModuleState:
+    """`StateAccess` in a folder that is its own alone. What `put` returned from is on the disk, whole."""
+
+    def __init__(self, folder: Path) -> None:
+        """`folder` is made at the first `put`."""
+        self._folder = folder
+        self._turn = asyncio.Lock()
+        self._sizes: dict[str, int] | None = None
+
+    async def get(self, key: str, default: object = None) -> object:
+        """What was put there, or the default."""
+        async with self._turn:
+            kept = await finished(self._load, self._folder / _name(key))
+        return default if kept is None or kept[0] != key else kept[1]
+
+    async def put(self, key: str, value: object) -> None:
+        """Keep a JSON value. Raises EditRefusedError for what is none, and for more than is kept."""
+        data = _document(key, value)
+        async with self._turn:
+            await finished(self._put, key, data)
+
+    async def delete(self, key: str) -> None:
+        """Forget it, if it is there."""
+        async with self._turn:
+            await finished(self._delete, key)
+
+    async def keys(self) -> list[str]:
+        """All keys, sorted."""
+        async with self._turn:
+            return sorted(await finished(self._known))
+
+    def _known(self) -> dict[str, int]:
+        """The size of each key's file, read once."""
+        if self._sizes is None:
+            files = sorted(self._folder.glob("*.json")) if self._folder.is_dir() else []
+            kept = [(self._load(file), file) for file in files]
+            self._sizes = {one[0]: file.stat().st_size for one, file in kept if one is not None and _name(one[0]) == file.name}
+        return self._sizes
+
+    def _put(self, key: str, data: bytes) -> None:
+        known = self._known()
+        if key not in known and len(known) >= MOST_KEYS:
+            raise EditRefusedError(f"a module keeps at most {MOST_KEYS:,} keys in its state; delete some")
+        if sum(known.values()) - known.get(key, 0) + len(data) > LARGEST_IN_ALL:
+            raise EditRefusedError(
+                f"a module keeps at most {LARGEST_IN_ALL // 1_000_000} MB in its state; what matters belongs in the vault"
+            )
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            replace_private(self._folder / _name(key), data)
+        except OSError as error:
+            raise StorageFailedError(f"the module's state could not be kept: {error.strerror}", errno=error.errno) from error
+        known[key] = len(data)
+
+    def _delete(self, key: str) -> None:
+        known = self._known()
+        try:
+            (self._folder / _name(key)).unlink(missing_ok=True)
+        except OSError as error:
+            raise StorageFailedError(f"the module's state could not be changed: {error.strerror}", errno=error.errno) from error
+        known.pop(key, None)
+
+    def _load(self, file: Path) -> tuple[str, object] | None:
+        try:
+            document = json.loads(file.read_bytes())
+            return str(document["key"]), document["value"]
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
+            log.warning("a file of a module's state cannot be read and counts as none", extra={"file": str(file), "error": str(error)})
+            return None
+
+
+def _name(key: str) -> str:
+    """The file of a key: any text may be one."""
+    return f"{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.json"
+
+
+def _document(key: str, value: object) -> bytes:
+    if not isinstance(key, str) or not 0 < len(key) <= _LONGEST_KEY:
+        raise EditRefusedError(f"a key of the state is a text of 1 to {_LONGEST_KEY} characters")
+    try:
+        data = json.dumps({"key": key, "value": value}, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EditRefusedError(f"the state keeps JSON values alone: {error}") from error
+    if len(data) > LARGEST_VALUE:
+        raise EditRefusedError(f"a value of the state takes at most {LARGEST_VALUE // 1_000_000} MB")
+    return data

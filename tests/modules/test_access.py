@@ -1,0 +1,369 @@
+"""Access: what a module reads, finds and writes is what its permissions name, whatever stands in the way."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+
+from parachuted.errors import (
+    ActRefusedError,
+    ConflictError,
+    EditRefusedError,
+    NotFoundError,
+    ParachuteError,
+    PathRefusedError,
+    StorageFailedError,
+)
+from parachuted.events.audit import CALLER, Caller
+from parachuted.keys import Glob, Grant
+from parachuted.modules.access import limited_by
+from parachuted.modules.cause import carrying
+from parachuted.vault import digest_of
+from tests.modules.yard import Yard
+
+HIDDEN = "# Secret\n\nthe word is heliotrope\n"
+
+
+@pytest.fixture
+def yard(tmp_path) -> Iterator[Yard]:
+    yard = Yard(tmp_path)
+    yard.save("Daily/monday.md", "# Monday\n\nbeans\n\n## Log\n\n- sown\n")
+    yard.save("Private/secret.md", HIDDEN)
+    yield yard
+    yard.close()
+
+
+@pytest.fixture
+def daily(yard):
+    """A module that may read and write below Daily, as the manifest of the specification's example says."""
+    return yard.bounded(read=["Daily/**"], write=["Daily/**"])
+
+
+async def test_what_the_permissions_name_is_read_and_nothing_else(daily):
+    assert (await daily.read("Daily/monday.md")).startswith("# Monday")
+    assert (await daily.exists("Daily/monday.md"), await daily.exists("Private/secret.md"), await daily.exists("Daily/no.md")) == (
+        True,
+        False,
+        False,
+    )
+    with pytest.raises(ActRefusedError, match=r"the module daily may not read Private/secret\.md: permissions\.read does not name it"):
+        await daily.read("Private/secret.md")
+    with pytest.raises(NotFoundError):
+        await daily.read("Daily/no.md")
+
+
+@pytest.mark.parametrize("path", ["", "/etc/passwd", "../x", "Daily/../Private/secret.md", "Daily//x.md", "~/x", "Daily/a\0b", "./Daily/x"])
+async def test_what_is_no_path_in_the_vault_is_refused_everywhere(daily, path):
+    for act in (daily.read(path), daily.read_bytes(path), daily.digest(path), daily.write(path, "x"), daily.delete(path)):
+        with pytest.raises(PathRefusedError):
+            await act
+
+
+@pytest.mark.parametrize("path", ["private/secret.md", "Private/none.md", "DAILY/monday.md", "Dailyx/a.md", "Daily"])
+async def test_whether_something_is_there_does_not_show_in_a_refusal(daily, path):
+    with pytest.raises(ActRefusedError, match="does not name it"):
+        await daily.read(path)
+
+
+async def test_a_link_leads_only_where_the_permissions_reach_too(yard, daily):
+    yard.link("Daily/in.md", "monday.md")
+    yard.link("Daily/out.md", "../Private/secret.md")
+    yard.link("Daily/folder", "../Private")
+    yard.link("Daily/beyond.md", "/etc/passwd")
+    yard.link("Private/back.md", "../Daily/monday.md")
+
+    assert (await daily.read("Daily/in.md")).startswith("# Monday")
+    for path in ("Daily/out.md", "Daily/folder/secret.md"):
+        with pytest.raises(ActRefusedError) as refused:
+            await daily.read(path)
+        assert "Private" not in str(refused.value)
+        with pytest.raises(ActRefusedError):
+            await daily.write(path, "mine")
+    with pytest.raises(PathRefusedError):
+        await daily.read("Daily/beyond.md")
+    with pytest.raises(ActRefusedError):
+        await daily.read("Private/back.md")
+    assert yard.text("Private/secret.md") == HIDDEN
+
+
+async def test_a_link_that_is_swapped_in_between_look_and_act_leads_nowhere(yard, torture):
+    """The window is made as wide as it gets: one thread does nothing but swap a folder for a link to what is not theirs."""
+    vault = yard.bounded(read=["Daily/**"], write=["Daily/**"])
+    yard.save("Daily/a/secret.md", "open\n")
+    folder, aside, link = (yard.vault / name for name in ("Daily/a", "Daily/aside", "Daily/link"))
+    over, swaps = threading.Event(), 0
+
+    def swap() -> None:
+        nonlocal swaps
+        while not over.is_set():
+            link.symlink_to("../Private")
+            folder.rename(aside)
+            link.rename(folder)
+            folder.unlink()
+            aside.rename(folder)
+            swaps += 1
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    seen = set()
+    try:
+        for number in range(20_000 if torture else 400):
+            try:
+                seen.add(await vault.read("Daily/a/secret.md"))
+                await vault.set_key("Daily/a/secret.md", "number", number)
+            except ParachuteError as error:
+                seen.add(str(error) + str(getattr(error, "theirs", "")))
+    finally:
+        over.set()
+        thread.join()
+    assert not any("heliotrope" in text for text in seen)
+    assert yard.text("Private/secret.md") == HIDDEN
+    assert (swaps > 10, seen != set()) == (True, True)
+
+
+ACTS = {"read": (), "digest": (), "exists": (), "write": ("mine",), "append": ("Log", "mine"), "set_key": ("a", "b"), "delete": ()}
+
+
+@pytest.mark.parametrize("act", ACTS)
+async def test_a_link_that_is_there_by_the_time_of_the_act_is_not_followed(yard, daily, monkeypatch, act):
+    yard.save("Daily/a/secret.md", "open\n")
+    resolve, swapped = yard.root.resolve, []
+
+    def resolve_and_swap(path):
+        real = resolve(path)
+        if not swapped:
+            (yard.vault / "Daily/a").rename(yard.vault / "Daily/aside")
+            yard.link("Daily/a", "../Private")
+            swapped.append(path)
+        return real
+
+    monkeypatch.setattr(yard.root, "resolve", resolve_and_swap)
+    if act == "exists":
+        assert not await daily.exists("Daily/a/secret.md")
+    else:
+        with pytest.raises((PathRefusedError, NotFoundError)):
+            await getattr(daily, act)("Daily/a/secret.md", *ACTS[act])
+    assert swapped
+    assert yard.text("Private/secret.md") == HIDDEN
+
+
+CONTROL = [
+    ".parachute/audit/x.jsonl", ".claude/skills/x.md", ".git/config", "Modules/daily/module.py", "modules/x/manifest.yaml",
+    ".parachuteignore", "Daily/.agents/x.md", "a/.env", "\N{FULLWIDTH LATIN SMALL LETTER M}odules/x.py", "Mod\u00adules/x",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", CONTROL)
+async def test_what_is_a_programs_is_not_written_whatever_the_permissions_say(yard, path):
+    vault = yard.bounded(read=["**"], write=["**"])
+    for act in (vault.create(path, "x"), vault.write(path, "x"), vault.delete(path)):
+        with pytest.raises(PathRefusedError, match="belongs to a program"):
+            await act
+    assert not (yard.vault / path).exists()
+
+
+async def test_a_link_into_a_control_folder_is_no_way_round_that(yard):
+    vault = yard.bounded(read=["**"], write=["**"])
+    (yard.vault / "Modules/daily").mkdir(parents=True)
+    (yard.vault / ".claude").mkdir()
+    yard.link("Daily/code", "../Modules/daily")
+    yard.link("Daily/settings", "../.claude")
+    for path in ("Daily/code/module.py", "Daily/settings/settings.json"):
+        with pytest.raises(ActRefusedError, match="what the link"):
+            await vault.create(path, "x")
+
+
+async def test_settings_are_hidden_from_reading_too_but_notes_of_agents_are_not(yard):
+    vault = yard.bounded(read=["**"])
+    yard.save(".parachute/audit/today.jsonl", "{}")
+    yard.save("Daily/.agents/reflect.md", "# Reflect\n")
+
+    with pytest.raises(PathRefusedError, match="is hidden"):
+        await vault.read(".parachute/audit/today.jsonl")
+    assert await vault.read("Daily/.agents/reflect.md") == "# Reflect\n"
+    assert await vault.list() == ["Daily/.agents/reflect.md", "Daily/monday.md", "Private/secret.md"]
+
+
+async def test_lists_and_searches_hold_only_what_may_be_read(yard, daily):
+    yard.save("Daily/sub/tuesday.md", "# Tuesday\n\nheliotrope in bloom\n")
+    yard.library.settled()
+
+    assert await daily.list() == ["Daily/monday.md", "Daily/sub/tuesday.md"]
+    assert await daily.list("Daily/*.md") == ["Daily/monday.md"]
+    assert await daily.list("Daily/sub/") == ["Daily/sub/tuesday.md"]
+    assert await daily.list("Private/**") == []
+    hits = await daily.search("heliotrope")
+    assert [(hit.path, hit.title, "<mark>" in hit.snippet) for hit in hits] == [("Daily/sub/tuesday.md", "Tuesday", True)]
+    assert [hit.path for hit in await yard.bounded(read=["**"]).search("heliotrope", 1)] != []
+    with pytest.raises(PathRefusedError):
+        await daily.list("../**")
+    with pytest.raises(ActRefusedError, match="write what to look for"):
+        await daily.search(" ")
+
+
+async def test_a_module_with_no_permissions_sees_nothing(yard):
+    vault = yard.bounded()
+
+    assert (await vault.list(), await vault.search("heliotrope"), await vault.exists("Daily/monday.md")) == ([], [], False)
+    for act in (vault.read("Daily/monday.md"), vault.write("Daily/monday.md", "x"), vault.create("x.md", "x")):
+        with pytest.raises(ActRefusedError):
+            await act
+
+
+async def test_to_read_is_not_to_write_and_to_write_is_not_to_read(yard):
+    reader, writer = yard.bounded(read=["Daily/**"]), yard.bounded(write=["Inbox/**"])
+
+    with pytest.raises(ActRefusedError, match=r"may not write Daily/monday\.md: permissions\.write"):
+        await reader.append("Daily/monday.md", "Log", "- mine")
+    digest = await writer.create("Inbox/a.md", "mine\n")
+    assert digest == digest_of(b"mine\n")
+    with pytest.raises(ActRefusedError):
+        await writer.read("Inbox/a.md")
+    with pytest.raises(ConflictError) as conflict:
+        await writer.create("Inbox/a.md", "again\n")
+    assert (conflict.value.ours, conflict.value.theirs, conflict.value.base) == (b"again\n", b"", b"")
+
+
+async def test_every_way_to_write_goes_through_the_one_store_by_the_module_and_is_noticed(yard, daily):
+    await daily.create("Daily/new/note.md", "---\ntags: [a]\n---\n# New\n")
+    await daily.append("Daily/new/note.md", "Log", "- begun")
+    await daily.set_key("Daily/new/note.md", "status", "draft")
+    await daily.set_key("Daily/new/note.md", "tags", None)
+    digest = await daily.write("Daily/new/note.md", "whole\n")
+    await daily.delete("Daily/new/note.md")
+
+    writes = yard.history.writes_of("Daily/new/note.md")
+    assert [write.operation for write in writes] == ["Create", "AppendToSection", "SetKey", "DeleteKey", "ReplaceAll", "Delete"]
+    assert {(write.author.by, write.author.run) for write in writes} == {("module:daily", None)}
+    assert yard.noticed == ["Daily/new/note.md"] * 6
+    assert all(earlier.after == later.before for earlier, later in pairwise(writes))
+    assert writes[4].after == digest
+    assert b"\nstatus: draft\n" in yard.objects.get(writes[4].before)
+    assert not (yard.vault / "Daily/new/note.md").exists()
+
+
+async def test_a_write_carries_on_the_cause_that_led_to_it_or_begins_one(yard, daily):
+    with carrying(["c-first"]):
+        await daily.append("Daily/monday.md", "Log", "- one")
+    await daily.append("Daily/monday.md", "Log", "- two")
+
+    first, second = yard.history.writes_of("Daily/monday.md")
+    assert first.author.causes == ("c-first",)
+    assert len(second.author.causes) == 1
+    assert second.author.causes != first.author.causes
+
+
+async def test_what_changed_nothing_is_neither_written_nor_noticed(yard, daily):
+    text = yard.text("Daily/monday.md")
+
+    assert await daily.write("Daily/monday.md", text) == digest_of(text.encode())
+    assert (yard.history.writes_of("Daily/monday.md"), yard.noticed) == ([], [])
+
+
+async def test_what_a_person_wrote_since_the_base_is_kept_or_it_is_a_conflict(yard, daily):
+    base = await daily.digest("Daily/monday.md")
+    text = await daily.read("Daily/monday.md")
+    yard.save("Daily/monday.md", text.replace("beans", "beans and peas"))
+
+    await daily.write("Daily/monday.md", text.replace("- sown", "- sown\n- watered"), base=base)
+    merged = yard.text("Daily/monday.md")
+    assert "beans and peas" in merged
+    assert "- watered" in merged
+    with pytest.raises(ConflictError) as conflict:
+        await daily.write("Daily/monday.md", text.replace("beans", "corn"), base=base)
+    assert (b"corn" in conflict.value.ours, conflict.value.theirs, conflict.value.base) == (True, merged.encode(), b"")
+
+
+async def test_the_digest_of_another_text_is_no_key_to_it(yard, daily):
+    """Digests are told in events, and every text that was replaced is kept under its own."""
+    secret = yard.objects.put(HIDDEN.encode())
+    before = yard.text("Daily/monday.md")
+
+    with pytest.raises(NotFoundError, match="not one that was read here"):
+        await daily.write("Daily/monday.md", "# Mine\n", base=secret)
+    assert yard.text("Daily/monday.md") == before
+
+
+@pytest.mark.parametrize("pattern", ["Private", "**", "../Private/*.md", "Private/secret.md#Facts"])
+async def test_no_note_of_a_module_watches_what_the_module_may_not_read(yard, daily, pattern):
+    """A curator would read it for the module, and write it down in the module's own note."""
+    text = f'---\nwatch:\n  - "{pattern}"\n---\n# Spy\n'
+    for act in (
+        daily.create("Daily/spy.md", text),
+        daily.write("Daily/monday.md", text),
+        daily.set_key("Daily/monday.md", "watch", [pattern]),
+    ):
+        with pytest.raises(ActRefusedError, match="may not watch"):
+            await act
+    await daily.set_key("Daily/monday.md", "watch", ["./*.md"])
+
+
+async def test_a_link_is_not_removed_and_neither_is_what_it_leads_to(yard, daily):
+    yard.link("Daily/in.md", "monday.md")
+
+    with pytest.raises(PathRefusedError):
+        await daily.delete("Daily/in.md")
+    assert (yard.vault / "Daily/in.md").is_symlink()
+    assert (yard.vault / "Daily/monday.md").exists()
+
+
+async def test_a_file_that_is_no_text_is_bytes_and_one_that_is_too_large_is_refused(yard, daily):
+    yard.save("Daily/photo.md", b"\xff\xfe\x00")
+    with (yard.vault / "Daily/huge.md").open("wb") as file:
+        file.truncate(1 << 40)
+
+    assert await daily.read_bytes("Daily/photo.md") == b"\xff\xfe\x00"
+    with pytest.raises(EditRefusedError, match="no text in UTF-8"):
+        await daily.read("Daily/photo.md")
+    with pytest.raises(EditRefusedError, match="larger than"):
+        await daily.read("Daily/huge.md")
+    with pytest.raises(EditRefusedError, match="larger than"):
+        await daily.write("Daily/monday.md", "x" * (17 << 20))
+    with pytest.raises(EditRefusedError, match="no text"):
+        await daily.write("Daily/monday.md", "\ud800")
+    with pytest.raises(EditRefusedError, match="a key takes"):
+        await daily.set_key("Daily/monday.md", "a", {"deep": []})
+
+
+async def test_a_device_or_a_pipe_is_no_note_and_keeps_nobody_waiting(yard, daily):
+    os.mkfifo(yard.vault / "Daily/pipe.md")
+    with pytest.raises((PathRefusedError, StorageFailedError)):
+        await daily.read("Daily/pipe.md")
+
+
+async def test_a_call_for_a_key_with_paths_reaches_what_both_reach(yard):
+    yard.save("Daily/work/a.md", "# Work heliotrope\n")
+    yard.library.settled()
+    vault = yard.bounded(read=["Daily/**"], write=["Daily/**"])
+    with limited_by(Grant(alternatives=(((Glob("Daily/work/**"), Glob("Private/**")),),))):
+        assert await vault.list() == ["Daily/work/a.md"]
+        assert [hit.path for hit in await vault.search("heliotrope")] == ["Daily/work/a.md"]
+        await vault.append("Daily/work/a.md", "Log", "- x")
+        for path in ("Daily/monday.md", "Private/secret.md"):
+            with pytest.raises(ActRefusedError, match="key that called"):
+                await vault.read(path)
+            with pytest.raises(ActRefusedError):
+                await vault.write(path, "x")
+        with pytest.raises(ActRefusedError, match="may not watch"):
+            await vault.set_key("Daily/work/a.md", "watch", ["Daily"])
+    assert await vault.list() == ["Daily/monday.md", "Daily/work/a.md"]
+
+
+async def test_nothing_is_written_that_could_not_be_recorded_and_the_audit_is_told_who_it_was(yard, daily, monkeypatch):
+    callers = []
+    monkeypatch.setattr(yard.store, "_wrote", lambda _write: callers.append(CALLER.get()))
+    await daily.create("Daily/a.md", "x\n")
+    token = CALLER.set(Caller("api_key", "k_1", "request-9"))
+    await daily.create("Daily/b.md", "x\n")
+    assert CALLER.get() == Caller("api_key", "k_1", "request-9")
+    CALLER.reset(token)
+    yard.audit.refusal = "the audit cannot be written"
+
+    assert callers == [Caller("module", "daily", ""), Caller("module", "daily", "request-9")]
+    with pytest.raises(StorageFailedError, match="the audit cannot be written"):
+        await daily.create("Daily/c.md", "x\n")
+    assert not (yard.vault / "Daily/c.md").exists()

@@ -1,0 +1,94 @@
+"""Bounds: what permissions, an agent's paths and a person's overrides come to together."""
+
+from __future__ import annotations
+
+import pytest
+
+from parachuted.errors import ActRefusedError, PathRefusedError
+from parachuted.keys import Glob, Grant
+from parachuted.modules import AgentConfig, SandboxConfig
+from parachuted.modules.bounds import Bounds, is_control, is_hidden
+from parachuted.vault import VaultPath
+
+DAILY = Bounds.of_module("daily", read=["Daily/**", "parachute/memory.md"], write=["Daily/**"])
+
+
+def may(bounds: Bounds, path: str) -> str:
+    return ("r" if bounds.may_read(path) else "") + ("w" if bounds.may_write(path) else "")
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [("Daily/a.md", "rw"), ("parachute/memory.md", "r"), ("parachute/x.md", ""), ("Daily/.x.md", ""), ("Daily/.agents/a.md", "r")],
+)
+def test_permissions_name_files_and_nothing_else_is_touched(path, allowed):
+    assert may(DAILY, path) == allowed
+
+
+@pytest.mark.parametrize(
+    ("agent", "a", "b"),
+    [
+        (AgentConfig(), "", ""),
+        (AgentConfig(paths=["Daily/a.md"]), "r", ""),
+        (AgentConfig(paths=["Daily/a.md", "Private/**"], capabilities=["read", "write"]), "rw", ""),
+        (AgentConfig(paths=["Daily/"], capabilities=["Write"], sandbox=SandboxConfig(workspace_access="ro")), "r", "r"),
+        (AgentConfig(paths=["Daily/"], sandbox=SandboxConfig(workspace_access="none")), "", ""),
+        (AgentConfig(sandbox=SandboxConfig(workspace_access="rw", allowed_paths=["Daily/"])), "rw", "rw"),
+        (AgentConfig(paths=["Daily/a.md"], sandbox=SandboxConfig(workspace_access="rw", allowed_paths=["Daily/"])), "rw", ""),
+        (AgentConfig(paths=["~/Work/client-x/", "/etc/"]), "", ""),
+        (AgentConfig(paths=["${CWD}/"]), "", ""),
+        (AgentConfig(paths=["${CWD}/"]).at("Daily"), "r", "r"),
+        (AgentConfig(paths=["${CWD}/"]).at("Private"), "", ""),
+    ],
+)
+def test_an_agent_reaches_what_it_names_of_what_its_module_may(agent, a, b):
+    bounds = DAILY.narrowed("the agent", agent)
+
+    assert (may(bounds, "Daily/a.md"), may(bounds, "Daily/b.md"), may(bounds, "Private/a.md")) == (a, b, "")
+    assert all(may(bounds, path) == ("r" if agent.sees(path) and DAILY.may_read(path) else "") + ("w" if agent.edits(path) else "")
+               for path in ("Daily/a.md", "Daily/b.md"))  # fmt: skip
+
+
+def test_a_person_can_only_narrow_an_agent():
+    agent = AgentConfig(paths=["Daily/a.md", "Daily/b.md"], capabilities=["read", "write"])
+    bounds = DAILY.narrowed("the agent", agent, AgentConfig(paths=["Daily/b.md", "Private/**", "Daily/c.md"], capabilities=["read"]))
+
+    assert [may(bounds, f"Daily/{name}.md") for name in "abc"] == ["", "r", ""]
+
+
+def test_a_callers_paths_narrow_a_module_further_but_never_widen_it():
+    limited = DAILY.limited(Grant(alternatives=(((Glob("Daily/a*"), Glob("Private/**")),), ((Glob("Daily/b*"),),))))
+
+    assert [may(limited, path) for path in ("Daily/a.md", "Daily/b.md", "Daily/c.md", "Private/a.md")] == ["rw", "rw", "", ""]
+    assert (limited.may_enter("Daily"), limited.may_enter("Private")) == (True, False)
+    assert DAILY.limited(Grant(alternatives=None)) is DAILY
+    with pytest.raises(ActRefusedError, match="the paths of the key that called"):
+        limited.check_read(VaultPath("Daily/c.md"), VaultPath("Daily/c.md"))
+
+
+def test_both_ends_of_a_link_are_judged_and_where_it_leads_is_not_told():
+    inside, outside = VaultPath("Daily/a.md"), VaultPath("Private/a.md")
+    for check in (DAILY.check_read, DAILY.check_write):
+        check(inside, VaultPath("Daily/b.md"))
+        with pytest.raises(ActRefusedError, match=r"what the link Daily/a\.md leads to") as refused:
+            check(inside, outside)
+        assert "Private" not in refused.value.message
+        with pytest.raises(ActRefusedError):
+            check(outside, inside)
+    with pytest.raises(PathRefusedError):
+        DAILY.check_write(VaultPath("Modules/daily/module.py"), inside)
+
+
+@pytest.mark.parametrize("path", ["a/.b/c", ".x", "a/.x", "Daily/.git/config"])
+def test_names_with_a_dot_before_them_are_hidden_and_nobodys_to_write(path):
+    assert (is_hidden(path), is_control(path)) == (True, True)
+
+
+@pytest.mark.parametrize("path", ["Modules/a", "mODULES/a", "Modules", "Daily/.agents/x.md"])
+def test_what_rules_agents_and_modules_is_nobodys_to_write(path):
+    assert (is_hidden(path), is_control(path)) == (False, True)
+
+
+@pytest.mark.parametrize("path", ["Daily/modules/a.md", "Modulesx/a.md", "a.b/c", "a..b", ""])
+def test_other_names_are_notes(path):
+    assert (is_hidden(path), is_control(path)) == (False, False)
