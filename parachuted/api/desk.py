@@ -1,6 +1,8 @@
 """Desk: takes what callers write to notes, one thread for all, and what waits for the same note as one write.
 
 Each caller is answered when its own edit is on the disk and noticed; a thread a caller would have them wait for each other far longer.
+While hooks are asked before each write it is a thread a caller all the same: a hook takes its time, and what it writes itself must not wait
+for the very write that it is asked about.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ class Desk:
         self._waiting: list[_Waiting] = []
         self._is_open = False
         self._running: asyncio.Future[None] | None = None
+        self._alone: set[asyncio.Future[None]] = set()
         self._batch = _Batch()
         self._noticing = asyncio.Lock()
 
@@ -49,7 +52,13 @@ class Desk:
 
     async def edit(self, find: Callable[[], VaultPath], wish: Wish) -> Written:
         """Edit the note that `find` finds, in a thread. Raises what finding and editing raise."""
-        mine = _Waiting(find, wish, asyncio.get_running_loop().create_future())
+        loop = asyncio.get_running_loop()
+        mine = _Waiting(find, wish, loop.create_future())
+        if self._store.is_asked:
+            alone = loop.run_in_executor(None, self._write, [mine], loop)
+            self._alone.add(alone)
+            alone.add_done_callback(self._alone.discard)
+            return await mine.answer
         self._waiting.append(mine)
         if not self._is_open:
             self._is_open = True
@@ -69,6 +78,9 @@ class Desk:
         """Until all is written that was handed in: nobody may still write when the store closes."""
         while self._running is not None and self._is_open:
             await asyncio.wait([self._running])
+            await asyncio.sleep(0)
+        while self._alone:
+            await asyncio.wait(tuple(self._alone))
             await asyncio.sleep(0)
 
     async def tell(self, paths: Iterable[str]) -> None:

@@ -9,7 +9,16 @@ from http import HTTPStatus
 from aiohttp import web
 
 from parachuted.api.answers import json_answer
-from parachuted.errors import ConflictError, EditRefusedError, NotFoundError, ParachuteError, PathRefusedError, StorageFailedError
+from parachuted.errors import (
+    ActRefusedError,
+    ConflictError,
+    EditRefusedError,
+    ModuleFailedError,
+    NotFoundError,
+    ParachuteError,
+    PathRefusedError,
+    StorageFailedError,
+)
 from parachuted.keys import KeysRefusedError, NameTakenError
 from parachuted.vault import digest_of
 
@@ -19,6 +28,8 @@ _STATUS: dict[type[ParachuteError], int] = {
     NotFoundError: 404,
     PathRefusedError: 400,
     EditRefusedError: 422,
+    ActRefusedError: 403,
+    ModuleFailedError: 502,
     ConflictError: 409,
     StorageFailedError: 507,
     KeysRefusedError: 503,

@@ -9,7 +9,9 @@ from parachuted.vault.identity import new_id
 from parachuted.vault.ignore import IGNORE_FILE, Ignore
 from parachuted.vault.incoming import Incoming
 from parachuted.vault.index import CONTEXT_NAMES, Entry, Index, Snapshot
+from parachuted.vault.intent import Intent
 from parachuted.vault.links import Link, LinkNames, leads_straight, links_in, name_key, resolve, resolve_target, rewrite_links, spelled
+from parachuted.vault.meaning import Meaning, changed_units, meaning
 from parachuted.vault.merge import Merged, merge_three
 from parachuted.vault.note import Note, Section, parse_note
 from parachuted.vault.objects import Objects
@@ -38,8 +40,10 @@ __all__ = [
     "Ignore",
     "Incoming",
     "Index",
+    "Intent",
     "Link",
     "LinkNames",
+    "Meaning",
     "Merged",
     "Note",
     "Objects",
@@ -61,12 +65,14 @@ __all__ = [
     "Write",
     "Written",
     "apply_edit",
+    "changed_units",
     "declared_watch",
     "diff_of",
     "digest_of",
     "digest_of_open",
     "leads_straight",
     "links_in",
+    "meaning",
     "merge_three",
     "name_key",
     "named_errors",

@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeVar
 
 from parachuted.errors import ConflictError, NotFoundError, ParachuteError, PathRefusedError, StorageFailedError
 from parachuted.vault import swap
@@ -21,17 +22,19 @@ from parachuted.vault.batch import Batch, Done, Edits
 from parachuted.vault.edits import Edit, ReplaceAll, apply_edit
 from parachuted.vault.history import Author, History, Write
 from parachuted.vault.incoming import keep_open
+from parachuted.vault.intent import FREELY, Asking, Consent, Intent, kept_texts
 from parachuted.vault.late import Late, LateFile, is_being_written
 from parachuted.vault.objects import Objects
 from parachuted.vault.paths import VaultPath, printable
 from parachuted.vault.rebase import rebase
 from parachuted.vault.recovery import Recovery
-from parachuted.vault.root import Content, VaultRoot, named_errors
+from parachuted.vault.root import Content, VaultRoot, digest_of, named_errors
 from parachuted.vault.together import Decided, Wish, decide_all
 
 log = logging.getLogger(__name__)
 
 _PAUSES_S = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.0, 0.0, 0.0, 0.0)
+_Result = TypeVar("_Result")
 _CONTROL_FOLDERS = {".parachute", ".claude", ".git", ".obsidian"}
 
 
@@ -53,14 +56,20 @@ class Written:
 class Store:
     """Reads and writes notes. Methods block on the disk; threads may share it, one writes at a time.
 
-    All raise PathRefusedError, NotFoundError, or StorageFailedError when the disk refuses (the file then holds its old bytes).
+    All raise PathRefusedError, NotFoundError, or StorageFailedError when the disk refuses (the file then holds its old bytes), and those
+    that write ActRefusedError when somebody who was asked objects.
     """
 
     def __init__(
         self, root: VaultRoot, objects: Objects, history: History, clock: Callable[[], datetime],
         wrote: Callable[[Write], None] = lambda _write: None,
+        ask: Callable[[Intent], None] | None = None, is_asked: Callable[[], bool] = lambda: True,
     ) -> None:  # fmt: skip
-        """`wrote` is called after each write that stands, in the thread that made it."""
+        """`wrote` is called after each write that stands, in the thread that made it.
+
+        `ask` is called before each write, in the same thread, while nothing is held: others may write meanwhile, and so may who is asked.
+        It objects with ActRefusedError, and is not called while `is_asked` says no.
+        """
         self._root = root
         self._objects = objects
         self._history = history
@@ -70,6 +79,8 @@ class Store:
         self._late = Late()
         self.trouble: str | None = None
         self._unsettled: list[Write] = []
+        self._asking = Asking(ask=ask, is_asked=is_asked) if ask is not None else None
+        self._rescuer: int | None = None
 
     def read(self, path: VaultPath, *, keep: bool = False) -> Content:
         """The content now. `keep` also keeps it as a base that a later write may name."""
@@ -82,11 +93,19 @@ class Store:
         """Where the file is that `path` names, links followed."""
         return self._resolved(path)
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether somebody is to be asked before a write, which may then take as long as they do."""
+        return self._asking is not None and self._asking.is_asked()
+
     def edit(self, path: VaultPath, edit: Edit, author: Author, *, base: str | None = None) -> Written:
         """Apply `edit`, decided on the content of digest `base` (None: on whatever is there).
 
         Raises EditRefusedError, or ConflictError with both texts when the named place has changed since.
         """
+        return self._made(lambda consent: self._edit(path, edit, author, base, consent), path)
+
+    def _edit(self, path: VaultPath, edit: Edit, author: Author, base: str | None, consent: Consent) -> Written:
         with self._writing():
             for pause in _PAUSES_S:
                 target = self._resolved(path)
@@ -94,13 +113,18 @@ class Store:
                 new, merged = self._decide(edit, content, base)
                 if new == content.data:
                     return Written(path=target, before=content.digest, after=content.digest, merged=merged)
+                operation = type(edit).__name__
+                consent.need(lambda: _replacing(target, author, operation, content, new))  # noqa: B023  called at once
                 with contextlib.suppress(swap.MovedBaseError):
-                    return self._replace(target, content, new, author, operation=type(edit).__name__, merged=merged, patient=pause > 0)
+                    return self._replace(target, content, new, author, operation=operation, merged=merged, patient=pause > 0)
                 time.sleep(pause)  # a program is saving the file in place, or saves it again and again
         raise StorageFailedError(f"{printable(path)} is being changed too quickly; nothing was written")
 
     def edit_all(self, path: VaultPath, wishes: Sequence[Wish], author: Author) -> list[Written | ParachuteError]:
         """Apply edits of several callers in their order, as one write; one that cannot be applied is answered by its error alone."""
+        return self._made(lambda consent: self._edit_all(path, wishes, author, consent), path)
+
+    def _edit_all(self, path: VaultPath, wishes: Sequence[Wish], author: Author, consent: Consent) -> list[Written | ParachuteError]:
         with self._writing():
             for pause in _PAUSES_S:
                 target = self._resolved(path)
@@ -108,8 +132,9 @@ class Store:
                 decided = decide_all(wishes, content.data, self._objects.get)
                 if decided.data == content.data:
                     return _answers(decided, Written(path=target, before=content.digest, after=content.digest))
+                operation = type(wishes[0].edit).__name__ if len(wishes) == 1 else "Several"
+                consent.need(lambda: _replacing(target, author, operation, content, decided.data))  # noqa: B023  called at once
                 with contextlib.suppress(swap.MovedBaseError):
-                    operation = type(wishes[0].edit).__name__ if len(wishes) == 1 else "Several"
                     written = self._replace(
                         target, content, decided.data, author, operation=operation, merged=False, patient=pause > 0
                     )  # fmt: skip
@@ -119,6 +144,8 @@ class Store:
 
     def edit_many(self, notes: Sequence[Edits]) -> list[list[Written | ParachuteError]]:
         """`edit_all` for several notes, in a fraction of the time. By note, answers by wish; what befalls one is told to that one alone."""
+        if self.is_asked:  # each is asked about by itself, and may be refused
+            return [self._edited_alone(edits) for edits in notes]
         with self._writing():
             batch = Batch(
                 root=self._root, objects=self._objects, history=self._history, late=self._late, clock=self._clock,
@@ -141,9 +168,16 @@ class Store:
 
     def create(self, path: VaultPath, data: bytes, author: Author) -> Written:
         """Make a new file, and its folders; raises ConflictError when one is there."""
+        return self._made(lambda consent: self._create(path, data, author, consent), path)
+
+    def _create(self, path: VaultPath, data: bytes, author: Author, consent: Consent) -> Written:
         with self._writing():
             target = self._resolved(path)
-            after = self._objects.put(data)
+            after = digest_of(data)
+            consent.need(
+                lambda: Intent(path=target, author=author, operation="Create", base=None, digest=after, texts=lambda: (None, data))
+            )  # fmt: skip
+            self._objects.put(data)
             with (
                 named_errors(path),
                 self._conflicting(target, b"", data),
@@ -159,18 +193,29 @@ class Store:
 
         Raises ConflictError, without texts, when the file is not of digest `base` or, with `is_new`, is there; nothing is merged.
         """
+        return self._made(lambda consent: self._place_whole(path, digest, author, consent, base=base, is_new=is_new), path)
+
+    def _place_whole(
+        self, path: VaultPath, digest: str, author: Author, consent: Consent, *, base: str | None, is_new: bool
+    ) -> Written:  # fmt: skip
         with self._writing(), named_errors(path), self._kept(digest) as new:
             for pause in _PAUSES_S:
                 target = self._resolved(path)
+                if consent.is_needed and base is None and (is_new or not self._stands(target)):  # before its folders are made
+                    consent.need(lambda: self._intent(target, author, "Create", None, digest))  # noqa: B023  called at once
                 with contextlib.suppress(swap.MovedBaseError), self._root.opened_folder(target.folder, create=True) as folder:
                     if base is None and (is_new or not swap.is_there(folder, target.name)):
+                        consent.need(lambda: self._intent(target, author, "Create", None, digest))  # noqa: B023  the same
                         return self._place_new(target, folder, (new, digest), author, is_new=is_new)
-                    return self._place(target, folder, (new, digest), author, base=base, patient=pause > 0)
+                    return self._place(target, folder, (new, digest), author, consent, base=base, patient=pause > 0)
                 time.sleep(pause)
         raise StorageFailedError(f"{printable(path)} is being changed too quickly; nothing was written")
 
     def delete(self, path: VaultPath, author: Author, *, base: str | None = None) -> Written:
         """Remove the file; its content stays in the objects. Raises ConflictError when it is not of digest `base` any more."""
+        return self._made(lambda consent: self._remove(path, author, base, consent), path)
+
+    def _remove(self, path: VaultPath, author: Author, base: str | None, consent: Consent) -> Written:
         with self._writing():
             for pause in _PAUSES_S:
                 target = self._placed(path)
@@ -180,6 +225,7 @@ class Store:
                         texts = [self._objects.get(digest) or b"" for digest in (base, before)]
                         raise ConflictError(base=texts[0], ours=b"", theirs=texts[1])
                     base = before
+                    consent.need(lambda: self._intent(target, author, "Delete", before, None))  # noqa: B023  called at once
                     with contextlib.suppress(swap.MovedBaseError):
                         return self._delete((folder, target, original), before, author)
                 time.sleep(pause)
@@ -187,10 +233,20 @@ class Store:
 
     def move(self, source: VaultPath, target: VaultPath, author: Author, *, base: str | None = None) -> Written:
         """Give the file another path, which must be free (ConflictError); what is saved in between moves along."""
+        return self._made(lambda consent: self._move(source, target, author, base, consent), source)
+
+    def _move(self, source: VaultPath, target: VaultPath, author: Author, base: str | None, consent: Consent) -> Written:
         with self._writing():
             source, target = self._placed(source), self._placed(target)
             content = self._expected(source, base)
-            digest = self._objects.put(content.data)
+            data, digest = content.data, content.digest
+            come = Intent(
+                path=target, author=author, operation="Move", base=None, digest=digest, source=source, texts=lambda: (data, data)
+            )  # fmt: skip
+            gone = Intent(path=source, author=author, operation="Move", base=digest, digest=None, texts=lambda: (data, None))
+            consent.need(lambda: gone)  # a guard of either place is asked
+            consent.need(lambda: come)
+            self._objects.put(data)
             with (
                 named_errors(target),
                 self._root.opened_folder(target.folder, create=True) as new,
@@ -212,14 +268,34 @@ class Store:
 
     @contextlib.contextmanager
     def late_files(self, *, last_call: bool = False) -> Iterator[Iterator[tuple[LateFile, bytes]]]:
-        """What programs wrote into files that they had open when these were replaced; nobody else writes meanwhile. See `rescue`."""
+        """What programs wrote into files that they had open when these were replaced; nobody else writes meanwhile. See `rescue`.
+
+        What is written within is somebody's save that was made already, and has a name nowhere: nobody is asked whether it may be kept.
+        """
         with self._writing():
-            yield self._late.arrived(last_call=last_call)
+            self._rescuer = threading.get_ident()
+            try:
+                yield self._late.arrived(last_call=last_call)
+            finally:
+                self._rescuer = None
 
     def close(self) -> None:
         """Let go of what is kept open; late writes are no longer found."""
         with self._lock:
             self._late.close()
+
+    def _made(self, write: Callable[[Consent], _Result], path: VaultPath) -> _Result:
+        """Make the write, which takes the lock by itself, once all who are to be asked agree."""
+        if self._asking is None or not self._asking.is_asked() or self._rescuer == threading.get_ident():
+            return write(FREELY)
+        return self._asking.made(write, path)
+
+    def _intent(self, path: VaultPath, author: Author, operation: str, base: str | None, digest: str | None) -> Intent:
+        """A write of contents that are kept, and may be large."""
+        return Intent(
+            path=path, author=author, operation=operation, base=base, digest=digest,
+            texts=lambda: kept_texts(self._objects, base, digest),
+        )  # fmt: skip
 
     def _decide(self, edit: Edit, content: Content, base: str | None) -> tuple[bytes, bool]:
         if base is None or base == content.digest:
@@ -254,7 +330,7 @@ class Store:
         return Written(path=path, before=None, after=new[1])
 
     def _place(
-        self, path: VaultPath, folder: int, new: tuple[int, str], author: Author, *, base: str | None, patient: bool
+        self, path: VaultPath, folder: int, new: tuple[int, str], author: Author, consent: Consent, *, base: str | None, patient: bool
     ) -> Written:  # fmt: skip
         with swap.opened(folder, path.name) as original:
             if patient and is_being_written(original):
@@ -263,6 +339,7 @@ class Store:
             if base not in {None, before}:
                 raise _other(path)
             if before != new[1]:
+                consent.need(lambda: self._intent(path, author, "ReplaceAll", before, new[1]))
                 with self._recorded(path, author, "ReplaceAll", before, new[1]) as temporary:
                     swap.copy_temporary(folder, temporary, new[0], original)
                     swap.replace(folder, path.name, temporary, original, old=before)
@@ -322,6 +399,11 @@ class Store:
         with self._objects.opened(digest) as descriptor:
             yield descriptor
 
+    def _stands(self, path: VaultPath) -> bool:
+        with contextlib.suppress(OSError), self._root.opened_folder(path.folder) as folder:
+            return swap.is_there(folder, path.name)
+        return False
+
     def _expected(self, path: VaultPath, base: str | None) -> Content:
         content = self._root.read(path)
         if base is not None and base != content.digest:
@@ -354,6 +436,12 @@ class Store:
     def _refuse_control(path: VaultPath) -> None:
         if not _CONTROL_FOLDERS.isdisjoint(map(_plain, path.split("/"))):
             raise PathRefusedError(f"{printable(path)} belongs to a program's settings, which are not written from here")
+
+
+def _replacing(path: VaultPath, author: Author, operation: str, content: Content, data: bytes) -> Intent:
+    return Intent(
+        path=path, author=author, operation=operation, base=content.digest, digest=digest_of(data), texts=lambda: (content.data, data)
+    )  # fmt: skip
 
 
 def _other(path: VaultPath) -> ConflictError:

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from parachuted.api.desk import Desk
-from parachuted.errors import NotFoundError, PathRefusedError
-from parachuted.vault import AppendToSection, History, Objects, Store, VaultPath, VaultRoot, Wish, Written
+from parachuted.errors import ActRefusedError, NotFoundError, PathRefusedError
+from parachuted.vault import AppendToSection, History, Intent, Objects, Store, VaultPath, VaultRoot, Wish, Written
 
 NOW = datetime(2026, 11, 22, 3, 30, tzinfo=UTC)
 
@@ -22,11 +22,19 @@ class Office:
         self.file = vault / "a.md"
         self.file.write_text("# A\n\n## Facts\n")
         self.objects, self.history = Objects(home / "objects"), History(home / "history.db")
-        self.store = Store(VaultRoot(vault), self.objects, self.history, lambda: NOW)
+        self.ask: Callable[[Intent], None] | None = None
+        self.store = Store(
+            VaultRoot(vault), self.objects, self.history, lambda: NOW,
+            ask=self.asked, is_asked=lambda: self.ask is not None,
+        )  # fmt: skip
         self.noticed: list[set[str]] = []
         self.gate = asyncio.Event()
         self.gate.set()
         self.desk = Desk(self.store, self.notice, lambda: NOW)
+
+    def asked(self, intent: Intent) -> None:
+        if self.ask is not None:
+            self.ask(intent)
 
     async def notice(self, paths: set[str]) -> None:
         self.noticed.append(set(paths))
@@ -115,3 +123,42 @@ async def test_what_is_to_be_noticed_is_gathered_while_one_look_is_under_way(off
     await asyncio.gather(first, *others)
 
     assert office.noticed == [{"a.md"}, {"0.md", "1.md", "2.md"}]
+
+
+async def test_who_is_asked_about_a_write_may_write_by_the_same_desk(office: Office, vault):
+    (vault / "log.md").write_text("## Facts\n")
+    loop = asyncio.get_running_loop()
+
+    def ask(intent: Intent) -> None:
+        if intent.path == "a.md":
+            asyncio.run_coroutine_threadsafe(office.add("- somebody writes", "log.md"), loop).result(10)
+
+    office.ask = ask
+    async with asyncio.timeout(20):
+        await office.add("- one")
+
+    assert (vault / "log.md").read_text() == "## Facts\n\n- somebody writes\n"
+    assert office.file.read_text() == "# A\n\n## Facts\n\n- one\n"
+
+
+async def test_of_writes_that_are_asked_about_one_that_is_refused_holds_nobody_up_and_closing_waits(office: Office, vault):
+    (vault / "b.md").write_text("## Facts\n")
+    let_go = threading.Event()
+
+    def ask(intent: Intent) -> None:
+        if intent.path == "a.md":
+            let_go.wait(10)
+            raise ActRefusedError("no")
+
+    office.ask = ask
+    async with asyncio.timeout(20):
+        refused = begun(office.add("- one"))
+        await asyncio.sleep(0)
+        assert (await office.add("- two", "b.md")).changed
+        closing = begun(office.desk.close())
+        await asyncio.sleep(0)
+        assert not closing.done()
+        let_go.set()
+        await closing
+        with pytest.raises(ActRefusedError):
+            await refused

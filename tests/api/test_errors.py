@@ -7,7 +7,16 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from parachuted.api.errors import answer_to, error_body
-from parachuted.errors import ConflictError, EditRefusedError, NotFoundError, ParachuteError, PathRefusedError, StorageFailedError
+from parachuted.errors import (
+    ActRefusedError,
+    ConflictError,
+    EditRefusedError,
+    ModuleFailedError,
+    NotFoundError,
+    ParachuteError,
+    PathRefusedError,
+    StorageFailedError,
+)
 from tests.api.calls import call, refused
 from tests.stories.life import Live
 
@@ -15,6 +24,8 @@ STATUSES = [
     (NotFoundError("no note"), 404),
     (PathRefusedError("no path"), 400),
     (EditRefusedError("no edit"), 422),
+    (ActRefusedError("no, says the hook"), 403),
+    (ModuleFailedError("no answer"), 502),
     (ConflictError("no merge", base=b"", ours=b"", theirs=b""), 409),
     (StorageFailedError("no space"), 507),
     (ParachuteError("no"), 500),
