@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parachuted.hooks.starting import explain
-from parachuted.processes.keeper import Keeper, KeeperLostError, Kept, Order
+from parachuted.processes.keeper import Keeper, KeeperGoneError, KeeperLostError, Kept, Order
 
 _SHELL = "/bin/sh"
 _CAP = 1_000_000
@@ -96,15 +96,22 @@ class Runner:
 
     async def _run(self, order: Order) -> Ran:
         try:
-            keeper = await self._take()
+            keeper, kept = await self._keep(order)
         except OSError as error:
             return _not_begun(explain(order, "program", error.errno or errno.EAGAIN))
-        try:
-            kept = await keeper.run(order)
         except KeeperLostError:
             return _not_begun("it was lost: the process that watched over it ended; whatever it had started was ended too")
         self._give_back(keeper)
         return _tell(order, kept)
+
+    async def _keep(self, order: Order) -> tuple[Keeper, Kept]:
+        """Give it to a keeper; to a new one, where the first had ended while it waited for work."""
+        keeper = await self._take()
+        try:
+            return keeper, await keeper.run(order)
+        except KeeperGoneError:
+            keeper = await Keeper.start()
+            return keeper, await keeper.run(order)
 
     async def _take(self) -> Keeper:
         while self._idle:

@@ -18,6 +18,7 @@ _SAYS = {
     errno.EMFILE: "too many files are open",
     errno.ENFILE: "too many files are open on this machine",
 }
+_LINE_IS_WRONG = {errno.ENOENT: "not on this machine", errno.ENOEXEC: "not a program"}
 
 
 def explain(order: Order, failed: str, number: int, *, is_sure: bool = True) -> str | None:
@@ -33,11 +34,13 @@ def explain(order: Order, failed: str, number: int, *, is_sure: bool = True) -> 
         return f"the first line of {path.name} ends as Windows ends lines, so that no program has its name; save it with Unix line ends"
     if not is_sure:
         return None
-    if number == errno.ENOENT:
-        return f"there is no {path}" if not line else f"the first line of {path.name} names {line}, which is not on this machine"
     if number == errno.EACCES:
         return _forbidden(path, line)
-    return f"{path.name} could not be started: {_SAYS.get(number, os.strerror(number))}"
+    if line and number in _LINE_IS_WRONG:
+        return f"the first line of {path.name} names {line}, which is {_LINE_IS_WRONG[number]}"
+    return (
+        f"there is no {path}" if number == errno.ENOENT else f"{path.name} could not be started: {_SAYS.get(number, os.strerror(number))}"
+    )
 
 
 def _forbidden(path: Path, line: str) -> str:

@@ -11,25 +11,28 @@ import os
 import socket
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 from uuid import uuid4
 
 from parachuted.processes.keeping import KILL_S, LENGTH, TERM_S, Told, frame
-from parachuted.processes.reaper import kill_family, kill_group
+from parachuted.processes.reaper import kill_below, kill_family, kill_group
 
 MARK = "PARACHUTE_KEEPER"
 
 _PROGRAM = "import sys; sys.path.append(sys.argv[1]); from parachuted.processes.keeping import keep; keep()"
 _PACKAGE = Path(__file__).resolve().parents[2]
-_SPARE_S = 1.0  # that a keeper may be late, on a machine that is busy
+_SPARE_S = 0.2  # that a keeper may be late; one that is later was stopped, or starved, and its program's limit is still to be kept
 _BUFFER = 1 << 20
 
 
 class KeeperLostError(Exception):
     """The keeper ended before its command did; what the command had started was ended."""
+
+
+class KeeperGoneError(KeeperLostError):
+    """The keeper ended before it took its order: nothing was begun."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +101,7 @@ class Keeper:
         return self._is_whole and self._process.returncode is None and not self._reader.at_eof()
 
     async def run(self, order: Order) -> Kept:
-        """Run it to its end or its limit. Raises KeeperLostError. When this is cancelled, the program is ended first."""
+        """Run it to its end or its limit; raises KeeperLostError. When this is cancelled, the program is ended first."""
         self._is_whole = False
         env = {os.fsencode(name): os.fsencode(value) for name, value in {**order.env, MARK: self._mark}.items()}
         words = [os.fsencode(word) for word in order.argv]
@@ -108,9 +111,15 @@ class Keeper:
                 await self._writer.drain()
                 size = int.from_bytes(await self._reader.readexactly(LENGTH), "big")
                 told = cast("Told", marshal.loads(await self._reader.readexactly(size)))  # noqa: S302  from a process of ours
-        except (TimeoutError, EOFError, OSError) as error:
-            await self.close()
+        except TimeoutError:
+            await self._kill()
+            return _late(order)
+        except EOFError as error:
+            await self._bury()
             raise KeeperLostError from error
+        except OSError as error:  # what was written to it was not read
+            await self._bury()
+            raise KeeperGoneError from error
         except asyncio.CancelledError:
             await self.close()
             raise
@@ -126,13 +135,35 @@ class Keeper:
     async def close(self) -> None:
         """End it and whatever runs in it; when this returns, nothing of it is left."""
         self.dismiss()
-        with suppress(TimeoutError):
+        try:
             async with asyncio.timeout(TERM_S + KILL_S + _SPARE_S):
                 if await self._process.wait() == 0:
                     return
+        except TimeoutError:
+            await self._kill()
+        else:
+            await self._bury()
+
+    async def _kill(self) -> None:
+        """For one that does not answer, such as one that was stopped: what it runs is all below it."""
+        self.dismiss()
+        await asyncio.to_thread(kill_below, self._process.pid)
         kill_group(self._process.pid)
-        await asyncio.to_thread(kill_family, self._process.pid, f"{MARK}={self._mark}")
         await self._process.wait()
+
+    async def _bury(self) -> None:
+        """For one that was killed: what it ran is found by its mark."""
+        self.dismiss()
+        await self._process.wait()
+        await asyncio.to_thread(kill_family, self._process.pid, f"{MARK}={self._mark}")
+
+
+def _late(order: Order) -> Kept:
+    """What is told of a program that was ended because its keeper did not answer in time: what it printed is lost."""
+    took = (order.timeout_s + TERM_S + KILL_S + _SPARE_S) * 1000
+    return Kept(
+        exit_code=None, failed="", errno=0, stdout=b"", stderr=b"", took_ms=took, timed_out=True, is_cut=False, strays=0, stubborn=()
+    )
 
 
 def _parse(told: Told) -> Kept:

@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-TERM_S, KILL_S = 0.4, 0.4  # to end by themselves when asked to, and then to be gone
+TERM_S, KILL_S = 0.25, 0.25  # to end by themselves when asked to, and then to be gone
 LENGTH = 8
 
 _FLUSH_S = 0.1  # for a child that still prints when its parent has ended, such as the `tee` of a shell's `> >(tee log)`

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from parachuted.processes.keeping import processes
+from parachuted.processes.keeping import descendants, processes
 
 _PROC = Path("/proc")
 _ROUNDS = 10
@@ -23,15 +24,22 @@ def kill_group(leader: int) -> None:
         os.killpg(leader, signal.SIGKILL)
 
 
+def kill_below(ancestor: int) -> None:
+    """End the descendants of `ancestor`, and not itself."""
+    for _ in range(_ROUNDS):
+        family = descendants(ancestor)
+        if not family:
+            return
+        _kill(family)
+
+
 def kill_family(leader: int, mark: str) -> None:
     """End the session of `leader`, its descendants, and whatever has `mark` in its environment; reads all of /proc."""
     for _ in range(_ROUNDS):
         family = find_family(leader, mark)
         if not family:
             return
-        for pid in family:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+        _kill(family)
 
 
 def find_family(leader: int, mark: str) -> set[int]:
@@ -46,6 +54,12 @@ def find_family(leader: int, mark: str) -> set[int]:
                 family.add(pid)
                 grown = True
     return {pid for pid, *_, lives in seen if lives} & family - {os.getpid()}
+
+
+def _kill(family: Iterable[int]) -> None:
+    for pid in family:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _has_mark(pid: int, mark: str) -> bool:
