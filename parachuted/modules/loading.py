@@ -12,7 +12,7 @@ import importlib.util
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec
 from importlib.readers import FileReader
@@ -22,7 +22,7 @@ from types import CodeType, ModuleType
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.manifest import Manifest
 from parachuted.modules.module import Module
-from parachuted.modules.tree import TreeRefusedError, read_tree
+from parachuted.modules.tree import Keeping, TreeRefusedError, read_tree
 
 PACKAGE = "parachute_modules"
 _SOURCE = ".py"
@@ -34,7 +34,7 @@ def load_class(copy: Path, name: str, manifest: Manifest, import_paths: Sequence
 
     Raises ModuleFailedError with the traceback when the import fails. Loading again unloads first.
     """
-    sources = _Sources()
+    sources = Keeping(lambda path: path.endswith(_SOURCE))
     try:
         found = read_tree(copy, sink=sources)
     except TreeRefusedError as error:
@@ -42,17 +42,17 @@ def load_class(copy: Path, name: str, manifest: Manifest, import_paths: Sequence
     if found.digest != tree:
         raise ModuleFailedError(f"the approved copy of {name} is not what was approved, so it does not run; approve it again")
     package = package_name(name, tree)
-    with _LOCK:
+    with _LOCK:  # not while its code runs: one whose import never ends must hold up no other
         unload(name, tree)
-        _prepare(_Finder(package, copy, sources.texts, frozenset(file.path for file in found.files)), import_paths)
-        try:
-            module = importlib.import_module(f"{package}.{manifest.module.removesuffix(_SOURCE)}")
-            return _class_of(module, name)
-        except BaseException as error:  # a module may raise SystemExit, or worse, at import: it is the module that failed
-            unload(name, tree)
-            if isinstance(error, ModuleFailedError):
-                raise
-            raise ModuleFailedError(f"the module {name} could not be imported:\n{_traceback(error)}") from error
+        _prepare(_Finder(package, copy, sources.kept, frozenset(file.path for file in found.files)), import_paths)
+    try:
+        module = importlib.import_module(f"{package}.{manifest.module.removesuffix(_SOURCE)}")
+        return _class_of(module, name)
+    except BaseException as error:  # a module may raise SystemExit, or worse, at import: it is the module that failed
+        unload(name, tree)
+        if isinstance(error, ModuleFailedError):
+            raise
+        raise ModuleFailedError(f"the module {name} could not be imported:\n{_traceback(error)}") from error
 
 
 def unload(name: str, tree: str) -> None:
@@ -104,22 +104,6 @@ def _class_of(module: ModuleType, name: str) -> type[Module]:
 
 def _traceback(error: BaseException) -> str:
     return "".join(traceback.format_exception(error))[-8_000:]
-
-
-class _Sources:
-    """A sink that keeps the source texts; all else stays in the copy."""
-
-    def __init__(self) -> None:
-        self.texts: dict[str, bytes] = {}
-
-    @contextlib.contextmanager
-    def file(self, path: str, _mode: int) -> Iterator[Callable[[bytes], object]]:
-        if not path.endswith(_SOURCE):
-            yield len
-            return
-        pieces = bytearray()
-        yield pieces.extend
-        self.texts[path] = bytes(pieces)
 
 
 class _Finder(MetaPathFinder):
