@@ -11,6 +11,7 @@ import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from urllib.parse import quote
+from weakref import WeakValueDictionary
 
 from aiohttp import ClientError, web
 
@@ -65,7 +66,7 @@ class FileStreams:
 
     def __init__(self, parts: Parts, desk: Desk, digests: Digests) -> None:
         self._parts, self._desk, self._digests = parts, desk, digests
-        self._placing = asyncio.Lock()
+        self._placing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def routes(self) -> list[Route]:
         """Both."""
@@ -129,7 +130,7 @@ class FileStreams:
     async def _place(self, path: VaultPath, incoming: Incoming, *, base: str | None, is_new: bool) -> Written:
         """Put it in its place. Notes stay kept beside, as bases of merges; large files do not take their room twice."""
         is_kept, is_first = False, False
-        async with self._placing:
+        async with self._placing.setdefault(incoming.digest, asyncio.Lock()):
             try:
                 is_first = await finished(incoming.keep)
                 written = await finished(self._parts.store.place, path, incoming.digest, self._desk.author(), base=base, is_new=is_new)
