@@ -14,7 +14,7 @@ import stat
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
-from parachuted.modules.tree import Tree, TreeRefusedError, read_tree
+from parachuted.modules.tree import Sink, Tree, TreeRefusedError, read_tree
 
 _FOLDER = "modules"
 _UNFINISHED = ".new-"
@@ -35,9 +35,9 @@ class Copies:
         """Where the copy with that digest is, or would be."""
         return self.folder(name) / digest.removeprefix("sha256:")[:_SHORT]
 
-    def read(self, name: str, digest: str) -> Tree:
+    def read(self, name: str, digest: str, sink: Sink | None = None) -> Tree:
         """Read the copy again. Raises TreeRefusedError when it is not, to the last bit, what was approved."""
-        tree = read_tree(self.place(name, digest), root=self.root)
+        tree = read_tree(self.place(name, digest), root=self.root, sink=sink)
         if tree.digest != digest:
             raise TreeRefusedError(f"the approved copy of {name} is damaged; approve the module again")
         return tree
@@ -63,13 +63,6 @@ class Copies:
                     remove_tree(folder)
             if not keep:
                 self.folder(name).rmdir()
-
-    def latest(self, name: str, count: int) -> list[str]:
-        """The names of the copies made last."""
-        with contextlib.suppress(FileNotFoundError):
-            found = [folder for folder in self.folder(name).iterdir() if len(folder.name) == _SHORT]
-            return [folder.name for folder in sorted(found, key=lambda one: one.stat().st_ctime_ns, reverse=True)][:count]
-        return []
 
     def _make_folder(self, name: str) -> None:
         for folder in (self.root, self.folder(name)):

@@ -16,7 +16,7 @@ from pathlib import Path
 from parachuted.bundled import bundled_folder
 from parachuted.errors import ParachuteError
 from parachuted.modules.copies import WritingSink, opened_folder
-from parachuted.modules.manifest import FILE, NAME, read_manifest
+from parachuted.modules.manifest import FILE, NAME, Manifest, read_manifest
 from parachuted.modules.tree import SIGNATURE, Tree, read_one, read_tree
 from parachuted.modules.visible import visible
 
@@ -27,6 +27,7 @@ _WAIT_S = 300.0
 _OFFICIAL = "parachute://"
 _GITHUB = re.compile(r"github://([\w.-]+)/([\w.-]+)")
 _ADDRESS = re.compile(r"(https|ssh|file)://[^\s\x00-\x1f]+|[A-Za-z0-9_][\w.-]*@[A-Za-z0-9][\w.-]*:[^\s\x00-\x1f-][^\s\x00-\x1f]*")
+_PASSWORD = re.compile(r"\w+://[^/@]*:[^/@]*@")
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _QUIET = ("core.hooksPath=/dev/null", "protocol.ext.allow=never", "core.fsmonitor=false", "credential.helper=", "submodule.recurse=false")
 _GIT_ENV = {
@@ -42,7 +43,7 @@ _GIT_ENV = {
     "GIT_LFS_SKIP_SMUDGE": "1",
     "LC_ALL": "C.UTF-8",
 }
-_LITTER = frozenset({".git", "__pycache__", ".DS_Store"})
+LITTER = frozenset({".git", "__pycache__", ".DS_Store"})
 
 
 class InstallRefusedError(ParachuteError):
@@ -57,15 +58,6 @@ class Fetched:
     root: Path
     source: str
     commit: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
-    """A module in the vault."""
-
-    name: str
-    version: str
-    tree: Tree
 
 
 @contextlib.contextmanager
@@ -91,13 +83,12 @@ def fetched(source: str, env: Mapping[str, str], *, path: str | None = None) -> 
         yield Fetched(folder=folder, root=folder.parent, source=f"file://{folder}")
 
 
-def manifest_of(fetched_folder: Fetched, reserved: Collection[str]) -> tuple[str, str]:
-    """The name and version in its manifest. Raises ManifestError, TreeRefusedError, InstallRefusedError."""
-    data = read_one(fetched_folder.folder, FILE, root=fetched_folder.root, limit=_MANIFEST_LIMIT)
+def manifest_of(found: Fetched, reserved: Collection[str]) -> Manifest:
+    """Its manifest, for its name and version. Raises ManifestError, TreeRefusedError, InstallRefusedError."""
+    data = read_one(found.folder, FILE, root=found.root, limit=_MANIFEST_LIMIT)
     if data is None:
-        raise InstallRefusedError(f"{fetched_folder.folder.name} has no {FILE}, so it is no module (is it in a folder below? say --path)")
-    manifest = read_manifest(data, reserved=reserved)
-    return manifest.name, manifest.version
+        raise InstallRefusedError(f"{found.folder.name} has no {FILE}, so it is no module (is it in a folder below? say --path)")
+    return read_manifest(data, reserved=reserved)
 
 
 def place(found: Fetched, vault: Path, name: str, *, may_replace: bool) -> Tree:
@@ -109,7 +100,7 @@ def place(found: Fetched, vault: Path, name: str, *, may_replace: bool) -> Tree:
             try:
                 with opened_folder(unfinished, modules) as target:
                     sink = WritingSink(target)
-                    tree = read_tree(found.folder, root=found.root, sink=sink, ignored=_LITTER)
+                    tree = read_tree(found.folder, root=found.root, sink=sink, ignored=LITTER)
                     signature = read_one(found.folder, SIGNATURE, root=found.root, limit=_SIGNATURE_LIMIT)
                     if signature is not None:
                         with sink.file(SIGNATURE, 0o644) as write:
@@ -170,6 +161,8 @@ def _address(source: str) -> str | None:
     """What git is given; None: the source is no address."""
     if found := _GITHUB.fullmatch(source):
         return f"https://github.com/{found[1]}/{found[2]}"
+    if _PASSWORD.match(source):
+        raise InstallRefusedError("the address holds a password, which would be written down; use ssh, or a clone of your own")
     if _ADDRESS.fullmatch(source):
         return source
     if "://" in source:

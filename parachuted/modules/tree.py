@@ -43,6 +43,25 @@ class Sink(Protocol):
         """Take one file: what is returned is called with each piece of it."""
 
 
+class Keeping:
+    """A sink that keeps the bytes of those files that it is asked for."""
+
+    def __init__(self, wanted: Callable[[str], bool], *, largest: int = _MOST_BYTES) -> None:
+        self._wanted, self._largest = wanted, largest
+        self.kept: dict[str, bytes] = {}
+
+    @contextlib.contextmanager
+    def file(self, path: str, _mode: int) -> Iterator[Callable[[bytes], object]]:
+        """Keep it, unless it is too large."""
+        if not self._wanted(path):
+            yield len
+            return
+        found = bytearray()
+        yield lambda piece: found.extend(piece[: self._largest + 1 - len(found)])
+        if len(found) <= self._largest:
+            self.kept[path] = bytes(found)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """How much a folder may hold."""

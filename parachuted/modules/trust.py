@@ -1,67 +1,439 @@
-"""Trust: which modules there are, which were approved, and which may run. The vault proposes; modules.yaml in the home decides."""
+"""Trust: which modules there are, which were approved, and which may run. The vault proposes; modules.yaml in the home decides.
+
+What a person is shown, and what they approve, is named by the digest of the folder's bytes. What runs is a copy of those bytes, which
+`ready` reads again, against the digest, the permissions and the locked packages that were recorded.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import os
+import stat
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from parachuted.modules.approved import Approved, Entry, TrustLevel
-from parachuted.modules.consent import Consent
+from parachuted.errors import NotFoundError, ParachuteError
+from parachuted.modules.approval import approval_digest, is_no_wider
+from parachuted.modules.approved import Approved, Entry, State, TrustLevel
+from parachuted.modules.consent import Consent, consent_for
+from parachuted.modules.copies import Copies, Taken
+from parachuted.modules.difference import LARGEST, tree_difference
+from parachuted.modules.environment import EnvironmentFailedError, build, lock_of, site_packages
+from parachuted.modules.install import FOLDER, LITTER, fetched, manifest_of, place, unplace
+from parachuted.modules.ledger import Ledger, LedgerRefusedError, Plain, locked
+from parachuted.modules.manifest import FILE, NAME, Manifest, read_manifest
+from parachuted.modules.marks import folder_mark
+from parachuted.modules.record import Record, parse_record, record_of
+from parachuted.modules.signatures import LONGEST, is_signed, release_keys
+from parachuted.modules.tree import SIGNATURE, Keeping, Tree, TreeMissingError, TreeRefusedError, read_one, read_tree
+
+_LOCK = "modules.lock"
+_OTHERS_MAY_WRITE = 0o022
+
+
+class TrustRefusedError(ParachuteError):
+    """That was not approved."""
 
 
 class Trust:
     """The modules of one home and one vault. Calls read or write the disk: from a thread, where the loop must not wait.
 
-    Whatever changes modules.yaml raises TrustRefusedError, in words, having approved nothing.
+    `env` is what git and pip are run with. `keys` are those whose signature makes a module `verified`. `reserved` are the core's own
+    nouns below `/api`, which no module may take.
     """
 
-    def __init__(self, home: Path, vault: Path, *, env: Mapping[str, str], release_keys: Sequence[str] | None = None) -> None: ...
+    def __init__(
+        self, home: Path, vault: Path, *, env: Mapping[str, str], keys: Sequence[str] | None = None, reserved: Collection[str] = ()
+    ) -> None:  # fmt: skip
+        self._home, self._vault, self._env = home, vault.resolve(), env
+        self._keys = release_keys() if keys is None else tuple(keys)
+        self._reserved = reserved
+        self._ledger, self._copies = Ledger(home), Copies(home)
+        self._seen: dict[Path, tuple[int, Tree | None, TreeRefusedError | None]] = {}
+        self._unready: dict[str, str] = {}
+        self._marks: dict[str, tuple[int, str]] | None = None
 
     @property
     def problem(self) -> str | None:
         """Why nothing may run at all: modules.yaml cannot be trusted."""
-        raise NotImplementedError
+        try:
+            self._ledger.load()
+        except LedgerRefusedError as error:
+            return error.message
+        return None
 
     def entries(self) -> list[Entry]:
         """Every module of modules.yaml and every folder in the vault's `Modules/`, by name."""
-        raise NotImplementedError
+        try:
+            held = self._ledger.load()
+        except LedgerRefusedError as error:
+            return [self._broken(name, error.message) for name in sorted(self._folders())]
+        return [self._entry(name, held.get(name)) for name in sorted({*held, *self._folders()})]
 
     def entry(self, name: str) -> Entry:
-        """That one; raises NotFoundError."""
-        raise NotImplementedError
+        """That one. Raises NotFoundError, LedgerRefusedError."""
+        held = self._ledger.load()
+        if name not in held and name not in self._folders():
+            raise NotFoundError(f"there is no module {name[:80]!r}; `parachute modules list` shows them")
+        return self._entry(name, held.get(name))
 
     def consent(self, name: str) -> Consent:
-        """What approving the folder as it is now would allow; its `digest` is what `approve` wants."""
-        raise NotImplementedError
+        """What approving the folder as it is now would allow; its `digest` is what `approve` wants. Raises ParachuteError."""
+        record = self._record(name)
+        keeping = Keeping(FILE.__eq__)
+        tree = self._tree(record, keeping)
+        manifest = self._manifest(record, tree, keeping)
+        level = self._level(record, tree.digest, self._signature(record), None)
+        consent = consent_for(manifest, tree, source=record.source, commit=record.commit, trust=level)
+        old: tuple[str, ...] | None = None
+        with contextlib.suppress(ParachuteError):
+            found = self._approved(record)
+            old = consent_for(found.manifest, self._copies.read(name, found.tree), source="", commit=None, trust=record.trust).lines()[2:]
+        return consent if old is None else replace(consent, added=tuple(line for line in consent.lines()[2:] if line not in old))
 
     def approve(self, name: str, expected_digest: str, *, trust: TrustLevel | None = None) -> Entry:
-        """Approve exactly the bytes that were shown. First time: enabled too."""
-        raise NotImplementedError
+        """Approve exactly the bytes that were shown; the first time, enable it too. Raises ParachuteError, having approved nothing."""
+        with locked(self._home, _LOCK):
+            record = self._record(name)
+            with self._taking(record) as taken:
+                if taken.tree.digest != expected_digest:
+                    raise TrustRefusedError(f"{name} changed since it was shown, so it was not approved; look at it again")
+                signature = self._signature(record)
+                level = self._level(record, taken.tree.digest, signature, trust)
+                self._keep(record, taken, level, signature if level == "verified" else None)
+        return self.entry(name)
 
     def enable(self, name: str) -> Entry:
-        raise NotImplementedError
+        """Let it run. Raises TrustRefusedError for what was never approved."""
+        if not self._record(name).is_approved:
+            raise TrustRefusedError(f"{name} was never approved; `parachute modules approve {name}` shows what it asks for")
+        self._ledger.change(name, {"enabled": True, "problem": None})
+        return self.entry(name)
 
     def disable(self, name: str) -> Entry:
-        raise NotImplementedError
-
-    def remove(self, name: str, *, keep_folder: bool = False) -> None:
-        raise NotImplementedError
+        """Let it run no more; what was approved stays so."""
+        self._record(name)
+        self._ledger.change(name, {"enabled": False})
+        return self.entry(name)
 
     def set_trust(self, name: str, trust: TrustLevel) -> Entry:
-        raise NotImplementedError
+        """Say where it runs. Nobody can say `verified`: a signature does."""
+        record = self._record(name)
+        if trust == "verified" and not (record.tree and is_signed(record.tree, record.signature, self._keys)):
+            raise TrustRefusedError(f"{name} is not signed by the makers of parachuted, so it cannot be verified")
+        self._ledger.change(name, {"trust": trust})
+        return self.entry(name)
 
-    def ready(self) -> list[Approved]:
-        """What may run now, verified just now, by name. Why another may not is in its `Entry.problem`."""
-        raise NotImplementedError
+    def remove(self, name: str) -> bool:
+        """Forget it, with its copies. Whether its folder went too: only what `install` put there, and nobody changed since."""
+        with locked(self._home, _LOCK):
+            record = self._record(name)
+            tree = None
+            with contextlib.suppress(TreeRefusedError):
+                tree = self._tree(record)
+            is_ours = tree is not None and record.installed == tree.digest and not record.is_dev and record.path == f"{FOLDER}/{name}"
+            with contextlib.suppress(NotFoundError):
+                self._ledger.remove(name)
+            self._copies.prune(name, ())
+            if is_ours:
+                unplace(self._vault, name)
+            return is_ours
 
-    def install(self, source: str, *, dev: bool = False, path: str | None = None) -> tuple[Entry, Consent]:
-        """Put the source's module into the vault's `Modules/` (with `dev`: link to it). Approves nothing."""
-        raise NotImplementedError
+    def ready(self, names: Collection[str] | None = None) -> list[Approved]:
+        """What may run now, verified just now, by name. Why another may not is in its `Entry.problem`.
+
+        A module under development (`--dev`) is taken as its folder is now, as long as it asks for no more than was approved.
+        """
+        try:
+            held = self._ledger.load()
+        except LedgerRefusedError:
+            return []
+        found: list[Approved] = []
+        for name in sorted(held if names is None else held.keys() & set(names)):
+            self._unready.pop(name, None)
+            try:
+                record = parse_record(name, held[name])
+                if record.enabled and record.is_approved:
+                    found.append(self._approved(self._refreshed(record) if record.is_dev else record))
+            except (ParachuteError, ValueError) as error:
+                self._unready[name] = str(error)
+        return found
+
+    def install(self, source: str, *, dev: bool = False, path: str | None = None, trust: TrustLevel | None = None) -> tuple[Entry, Consent]:
+        """Put the source's module into the vault's `Modules/` (with `dev`: link to its folder). Approves nothing. Raises ParachuteError."""
+        if trust == "verified":
+            raise TrustRefusedError("a signature makes a module verified, nobody's word does")
+        with locked(self._home, _LOCK), fetched(source, self._env, path=path) as found:
+            manifest = manifest_of(found, self._reserved)
+            name = manifest.name
+            held = self._ledger.load().get(name)
+            record = parse_record(name, held) if held is not None else None
+            values: dict[str, Plain] = {"source": found.source, "path": f"{FOLDER}/{name}", "commit": found.commit}
+            if dev:
+                self._check_dev(found.folder, name, record)
+                values = {"source": "local", "path": str(found.folder), "dev": True}
+            else:
+                if record is not None and (record.is_dev or record.source != found.source):
+                    raise TrustRefusedError(f"there is a module {name} from {record.source} already; remove it first")
+                values["installed"] = place(
+                    found, self._vault, name, may_replace=record is not None and record.installed is not None
+                ).digest
+            if record is None:
+                values |= {"enabled": False, "version": manifest.version, "trust": trust or ("trusted" if dev else "untrusted")}
+            self._ledger.change(name, values)
+        return self.entry(name), self.consent(name)
 
     def diff(self, name: str) -> str:
-        """The approved copy against the folder, as unified text with control characters visible; empty: the same."""
-        raise NotImplementedError
+        """The approved copy against the folder, as unified text with hidden characters spelled out; empty: the same."""
+        record = self._record(name)
+        before, after = Keeping(lambda _path: True, largest=LARGEST), Keeping(lambda _path: True, largest=LARGEST)
+        old = self._copies.read(name, record.tree, before) if record.tree else None
+        try:
+            new: Tree | None = self._tree(record, after)
+        except TreeMissingError:
+            new = None
+        return tree_difference(old, new, before.kept, after.kept)
 
     def look(self) -> frozenset[str]:
         """The names of modules whose folder or entry changed since the last look; the first look sees nothing. A stat a file."""
-        raise NotImplementedError
+        try:
+            held = self._ledger.load()
+        except LedgerRefusedError:
+            held = {}
+        marks = {name: (self._mark(name, held.get(name)), repr(held.get(name))) for name in {*held, *self._folders()}}
+        before, self._marks = self._marks, marks
+        if before is None:
+            return frozenset()
+        return frozenset(name for name in marks.keys() | before.keys() if marks.get(name) != before.get(name))
+
+    # What is in the folders.
+
+    def _folders(self) -> set[str]:
+        with contextlib.suppress(OSError):
+            if not stat.S_ISDIR((self._vault / FOLDER).lstat().st_mode):
+                return set()
+            with os.scandir(self._vault / FOLDER) as found:
+                return {one.name for one in found if NAME.fullmatch(one.name) and not one.is_file(follow_symlinks=False)}
+        return set()
+
+    def _mark(self, name: str, held: Mapping[str, object] | None) -> int:
+        try:
+            record = parse_record(name, held) if held is not None else record_of(name)  # type: ignore[arg-type]  # as the ledger holds it
+        except ValueError:
+            return 0
+        return folder_mark(record.folder(self._vault), LITTER if record.is_dev else ())
+
+    def _record(self, name: str) -> Record:
+        """Raises NotFoundError, LedgerRefusedError, and TrustRefusedError for an entry that nobody understands."""
+        held = self._ledger.load().get(name)
+        if held is None:
+            if name not in self._folders():
+                raise NotFoundError(f"there is no module {name[:80]!r}; `parachute modules list` shows them")
+            return record_of(name)
+        try:
+            return parse_record(name, held)
+        except ValueError as error:
+            raise TrustRefusedError(f"the entry of {name[:80]!r} in modules.yaml is wrong: {error}") from error
+
+    def _root(self, record: Record) -> Path:
+        """The folder above it that is where it seems to be. One under development is checked here each time it is read."""
+        folder = record.folder(self._vault)
+        if not record.is_dev:
+            return self._vault
+        if folder.resolve() != folder or self._touches_vault(folder):
+            raise TreeRefusedError(f"{folder} is a link, or in the vault: a module under development is kept elsewhere")
+        return folder.parent
+
+    def _tree(self, record: Record, sink: Keeping | None = None) -> Tree:
+        ignored = LITTER if record.is_dev else ()
+        return read_tree(record.folder(self._vault), root=self._root(record), sink=sink, ignored=ignored)
+
+    def _signature(self, record: Record) -> str | None:
+        with contextlib.suppress(TreeRefusedError, UnicodeDecodeError):
+            found = read_one(record.folder(self._vault), SIGNATURE, root=self._root(record), limit=LONGEST)
+            return found.decode("ascii").strip() if found else None
+        return None
+
+    def _manifest(self, record: Record, tree: Tree, keeping: Keeping) -> Manifest:
+        data = keeping.kept.get(FILE)
+        if data is None:
+            raise TrustRefusedError(f"{record.name} has no {FILE}, so it is no module")
+        manifest = read_manifest(data, reserved=self._reserved, files=[file.path for file in tree.files])
+        if manifest.name != record.name:
+            raise TrustRefusedError(f"the folder {record.name} says that it is the module {manifest.name}; the two must agree")
+        return manifest
+
+    # What was approved.
+
+    def _approved(self, record: Record) -> Approved:
+        """Raises ParachuteError: what was approved is not there, or is not what is there."""
+        if record.tree is None or record.hash is None:
+            raise TrustRefusedError(f"{record.name} was never approved")
+        keeping = Keeping(FILE.__eq__)
+        tree = self._copies.read(record.name, record.tree, keeping)
+        manifest = self._manifest(record, tree, keeping)
+        environment = self._copies.folder(record.name) / record.environment if record.environment else None
+        if manifest.dependencies and environment is None:
+            raise TrustRefusedError(f"the packages of {record.name} are not installed; approve it again")
+        lock = lock_of(environment) if environment else ()
+        if approval_digest(tree.digest, manifest, lock) != record.hash:
+            raise TrustRefusedError(f"{record.name} is not what was approved (its files, permissions or packages); approve it again")
+        if record.trust == "verified" and not is_signed(tree.digest, record.signature, self._keys):
+            raise TrustRefusedError(f"{record.name} is called verified, but no key of this version signed it; approve it again")
+        return Approved(
+            name=record.name,
+            copy=self._copies.place(record.name, tree.digest),
+            digest=record.hash,
+            tree=tree.digest,
+            manifest=manifest,
+            trust=record.trust,
+            import_paths=(site_packages(environment),) if environment else (),
+            overrides=record.agents,
+            config=record.config,
+            is_dev=record.is_dev,
+        )
+
+    @contextlib.contextmanager
+    def _taking(self, record: Record) -> Iterator[Taken]:
+        ignored = LITTER if record.is_dev else ()
+        with self._copies.taking(record.name, record.folder(self._vault), root=self._root(record), ignored=ignored) as taken:
+            yield taken
+
+    def _level(self, record: Record, digest: str, signature: str | None, wanted: TrustLevel | None) -> TrustLevel:
+        """A signature makes it verified, unless less is wanted. Without one it is what it was, but never verified."""
+        if wanted in (None, "verified") and is_signed(digest, signature, self._keys):
+            return "verified"
+        if wanted == "verified":
+            raise TrustRefusedError(f"{record.name} is not signed by the makers of parachuted, so it cannot be verified")
+        return wanted or ("untrusted" if record.trust == "verified" else record.trust)
+
+    def _keep(self, record: Record, taken: Taken, level: TrustLevel, signature: str | None) -> None:
+        """Give the copy its place, install its packages, and write down both: in this order, so that a crash approves nothing."""
+        keeping = Keeping(FILE.__eq__)
+        tree = read_tree(taken.folder, sink=keeping)
+        if tree.digest != taken.tree.digest:
+            raise TrustRefusedError(f"the copy of {record.name} was changed while it was made")
+        manifest = self._manifest(record, tree, keeping)
+        environment, lock = self._packages(record, manifest)
+        taken.keep()
+        self._ledger.change(
+            record.name,
+            {
+                "enabled": record.enabled if record.is_approved else True,
+                "source": record.source,
+                "path": record.path,
+                "version": manifest.version,
+                "trust": level,
+                "hash": approval_digest(tree.digest, manifest, lock),
+                "tree": tree.digest,
+                "environment": environment,
+                "lock": [*lock] or None,
+                "signature": signature,
+                "problem": None,
+            },
+        )
+        kept = [self._copies.place(record.name, digest).name for digest in (tree.digest, record.tree) if digest]
+        self._copies.prune(record.name, [*kept, *filter(None, (environment, record.environment)), taken.folder.name])
+
+    def _packages(self, record: Record, manifest: Manifest) -> tuple[str | None, tuple[str, ...]]:
+        """Its environment and lock: what it has, if it asks for the same and has it still, else a new one."""
+        if not manifest.dependencies:
+            return None, ()
+        with contextlib.suppress(ParachuteError):
+            if record.environment and self._approved(record).manifest.dependencies == manifest.dependencies:
+                return record.environment, lock_of(self._copies.folder(record.name) / record.environment)
+        try:
+            return build(self._copies.folder(record.name), manifest.dependencies, self._env)
+        except EnvironmentFailedError as error:
+            values: dict[str, Plain] = {"problem": error.message, "source": record.source, "path": record.path}
+            self._ledger.change(record.name, values if record.is_approved else {**values, "enabled": False})
+            raise TrustRefusedError(f"{record.name} was not approved: {error.message}") from error
+
+    # Modules under development.
+
+    def _check_dev(self, folder: Path, name: str, record: Record | None) -> None:
+        if record is not None and (not record.is_dev or record.path != str(folder)):
+            raise TrustRefusedError(f"there is a module {name} at {record.path} already; remove it first")
+        if self._touches_vault(folder):
+            raise TrustRefusedError("a module under development cannot be in the vault, where others may change it: keep it elsewhere")
+        if folder.stat().st_mode & _OTHERS_MAY_WRITE:
+            raise TrustRefusedError(f"others may write to {folder}, so it cannot be under development; `chmod go-w` on it mends that")
+
+    def _touches_vault(self, folder: Path) -> bool:
+        def is_in(inner: Path, outer: Path) -> bool:
+            return outer.exists() and any(one.exists() and one.samefile(outer) for one in (inner, *inner.parents))
+
+        return any(is_in(folder, other) or is_in(other, folder) for other in (self._vault, self._home))
+
+    def _refreshed(self, record: Record) -> Record:
+        """The record of the folder as it is now, if it asks for no more; what was approved before otherwise, and why."""
+        try:
+            if self._found(record)[0] in (record.tree, None):
+                return record
+            with locked(self._home, _LOCK), self._taking(record) as taken:
+                keeping = Keeping(FILE.__eq__)
+                manifest = self._manifest(record, read_tree(taken.folder, sink=keeping), keeping)
+                if not is_no_wider(manifest, self._approved(record).manifest):
+                    raise TrustRefusedError(f"{record.name} asks for other permissions, agents or packages; approve it again")
+                level = self._level(record, taken.tree.digest, None, None)
+                self._keep(record, taken, level, None)
+            return self._record(record.name)
+        except ParachuteError as error:
+            self._unready[record.name] = f"the last approved version runs: {error.message}"
+            return record
+
+    # What is shown.
+
+    def _found(self, record: Record) -> tuple[str | None, str | None]:
+        """The folder's digest, or why there is none. Read again when a stat shows a change; nothing is approved by what is kept here."""
+        folder = record.folder(self._vault)
+        mark = folder_mark(folder, LITTER if record.is_dev else ())
+        seen = self._seen.get(folder)
+        if seen is None or seen[0] != mark:
+            try:
+                seen = mark, self._tree(record), None
+            except TreeRefusedError as error:
+                seen = mark, None, error
+            self._seen[folder] = seen
+        return seen[1].digest if seen[1] else None, seen[2].message if seen[2] else None
+
+    def _entry(self, name: str, held: Mapping[str, object] | None) -> Entry:
+        try:
+            record = parse_record(name, held) if held is not None else record_of(name)  # type: ignore[arg-type]  # as the ledger holds it
+        except ValueError as error:
+            return self._broken(name, f"its entry in modules.yaml is wrong: {error}")
+        folder = record.folder(self._vault)
+        digest, problem = self._found(record)
+        state: State = "approved" if digest == record.tree else "changed"
+        if digest is None:
+            state = "broken" if folder.exists() or folder.is_symlink() else "missing"
+        elif not record.is_approved:
+            state = "new"
+        return Entry(
+            name=name,
+            folder=folder,
+            source=record.source,
+            version=record.version,
+            trust=record.trust,
+            enabled=record.enabled,
+            approved_digest=record.tree if record.is_approved else None,
+            found_digest=digest,
+            state=state,
+            problem=self._unready.get(name) or record.problem or problem,
+            is_dev=record.is_dev,
+        )
+
+    def _broken(self, name: str, problem: str) -> Entry:
+        return Entry(
+            name=name,
+            folder=self._vault / FOLDER / name,
+            source="",
+            version="",
+            trust="untrusted",
+            enabled=False,
+            approved_digest=None,
+            found_digest=None,
+            state="broken",
+            problem=problem,
+        )
