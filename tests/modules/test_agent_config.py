@@ -1,0 +1,182 @@
+"""Agent config: both forms that people write, checked, and what they come to."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from parachuted.modules import AgentConfig, SandboxConfig
+
+AGENT = TypeAdapter(AgentConfig)
+
+RESPONDER = {
+    "paths": ["Brain/projects/client-x.md", "~/Work/client-x/"],
+    "capabilities": ["read"],
+    "bash": False,
+    "network": False,
+}
+ADMIN = {
+    "paths": ["Brain/**", "Daily/**"],
+    "capabilities": ["read", "write"],
+    "bash": ["git", "npm"],
+    "network": ["api.telegram.org"],
+}
+
+
+def test_an_agent_that_is_told_nothing_may_nothing():
+    agent = AgentConfig()
+
+    assert not agent.sees("Daily/a.md")
+    assert not agent.edits("Daily/a.md")
+    assert not agent.wants_network
+    assert (agent.bash, agent.allow_user_skills, agent.allow_workspace_skills) == (False, False, False)
+
+
+def test_the_responder_sees_its_project_and_changes_nothing():
+    agent = AGENT.validate_python(RESPONDER)
+
+    assert agent.sees("Brain/projects/client-x.md")
+    assert not agent.sees("Brain/projects/client-y.md")
+    assert not agent.edits("Brain/projects/client-x.md")
+    assert agent.outside_paths == ("~/Work/client-x/",)
+    assert not agent.sees("~/Work/client-x/a.md")
+
+
+def test_the_admin_changes_what_it_sees():
+    agent = AGENT.validate_python(ADMIN)
+
+    assert agent.edits("Daily/journals/today.md")
+    assert not agent.edits("Work/a.md")
+    assert (agent.bash, agent.network, agent.wants_network) == (("git", "npm"), ("api.telegram.org",), True)
+
+
+def test_the_manifests_form_means_the_same():
+    agent = AGENT.validate_python(
+        {
+            "description": "Indexes new content",
+            "sandbox": {
+                "workspace_access": "rw",
+                "allowed_paths": ["Brain/"],
+                "network": "none",
+                "memory": "512m",
+                "cpus": "1.0",
+                "pids_limit": "256",
+            },
+            "system_prompt": "prompts/indexer.md",
+            "capabilities": ["Read", "Write", "Edit"],
+        }
+    )
+
+    assert agent.edits("Brain/entities/Kevin.md")
+    assert not agent.sees("Daily/a.md")
+    assert agent.prompt_file == "prompts/indexer.md"
+    assert agent.sandbox == SandboxConfig(workspace_access="rw", allowed_paths=("Brain/**",))
+    assert agent.sandbox.memory_bytes == 512 * 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("access", "capabilities", "reads", "writes"),
+    [
+        ("none", None, False, False),
+        ("ro", None, True, False),
+        ("rw", None, True, True),
+        ("none", ["read", "write"], False, False),
+        ("ro", ["write"], True, False),
+        ("rw", ["read"], True, False),
+        ("rw", ["Edit"], True, True),
+        ("rw", [], False, False),
+        (None, None, True, False),
+        (None, ["read", "write"], True, True),
+    ],
+)
+def test_capabilities_and_sandbox_must_both_allow(access, capabilities, reads, writes):
+    sandbox = access and {"workspace_access": access}
+    agent = AGENT.validate_python({"paths": ["a/"], "sandbox": sandbox, "capabilities": capabilities})
+
+    assert (agent.sees("a/b.md"), agent.edits("a/b.md")) == (reads, writes)
+
+
+def test_where_both_lists_speak_both_hold():
+    agent = AgentConfig(paths=("a/**", "b/**"), sandbox=SandboxConfig(workspace_access="ro", allowed_paths=("b/**", "c/**")))
+
+    assert [path for path in ("a/x", "b/x", "c/x") if agent.sees(path)] == ["b/x"]
+
+
+def test_cwd_is_where_it_works_and_nowhere_until_that_is_known():
+    agent = AGENT.validate_python({"sandbox": {"workspace_access": "rw", "allowed_paths": ["${CWD}"]}, "paths": ["Work/**"]})
+
+    assert not agent.sees("Work/client-x/a.md")
+    assert agent.at("Work/client-x").edits("Work/client-x/a.md")
+    assert not agent.at("Work/client-x").sees("Work/client-y/a.md")
+    assert not agent.at("Daily").sees("Daily/a.md")
+    assert agent.at(None) == agent
+    assert AGENT.validate_python({"paths": ["${CWD}/notes/"]}).at("Work/").sees("Work/notes/a.md")
+    assert AGENT.validate_python({"paths": ["${CWD}"]}).at("").sees("a.md")
+
+
+@pytest.mark.parametrize("folder", ["../x", "/etc", "a/../b"])
+def test_no_working_folder_leads_out_of_the_vault(folder):
+    agent = AGENT.validate_python({"paths": ["${CWD}"]})
+    try:
+        placed = agent.at(folder)
+    except ValueError:
+        return
+
+    assert not placed.sees("../x/a")
+    assert all(not path.startswith(("..", "/")) for path in placed.paths)
+
+
+@pytest.mark.parametrize("text", ["prompts/a.md", "a.txt", "deep/er/a-b.md"])
+def test_a_name_of_a_file_is_one(text):
+    assert AgentConfig(system_prompt=text).prompt_file == text
+
+
+@pytest.mark.parametrize("text", ["", "You keep notes.md tidy", "You write\nREADME.md", "Be kind."])
+def test_words_are_words(text):
+    assert AgentConfig(system_prompt=text).prompt_file is None
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("512m", 512 << 20), ("2g", 2 << 30), ("2GB", 2 << 30), ("64k", 64 << 10), ("1048576", 1 << 20)]
+)
+def test_sizes_of_memory(text, size):
+    assert SandboxConfig(memory=text).memory_bytes == size
+
+
+@pytest.mark.parametrize(
+    ("said", "says"),
+    [
+        ({"paths": "Brain/"}, "should be a list of paths"),
+        ({"paths": ["../x"]}, "no pattern of paths"),
+        ({"paths": ["~/../x"]}, "is no path"),
+        ({"paths": ["${CWD}/../x"]}, "no pattern of paths"),
+        ({"paths": [7]}, "should be a valid string"),
+        ({"capabilities": ["Bash"]}, "say bash: true beside it"),
+        ({"capabilities": ["WebFetch"]}, "say network: true beside it"),
+        ({"capabilities": ["fly"]}, "none of read, write"),
+        ({"capabilities": "read"}, "should be a list"),
+        ({"bash": "git"}, "should be true, false or a list"),
+        ({"bash": {"a": 1}}, "should be true, false or a list"),
+        ({"network": ["http://x"]}, "no name of a host"),
+        ({"network": ["-x.org"]}, "no name of a host"),
+        ({"model": ["x"]}, "should be a valid string"),
+        ({"sandbox": {"workspace_access": "all"}}, "none', 'ro' or 'rw'"),
+        ({"sandbox": {"network": "host"}}, "should be one of none, bridge"),
+        ({"sandbox": {"memory": "much"}}, "a size such as 512m"),
+        ({"sandbox": {"cpus": 0}}, "greater than 0"),
+        ({"sandbox": {"pids_limit": 0}}, "greater than or equal to 1"),
+        ({"sandbox": {"privileged": True}}, "Unexpected keyword"),
+        ({"trust": "full"}, "Unexpected keyword"),
+        ({"allow_user_skills": "perhaps"}, "boolean"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(said, says):
+    with pytest.raises(ValidationError) as raised:
+        AGENT.validate_python(said)
+
+    assert says in str(raised.value)
+
+
+def test_the_constructor_checks_too():
+    with pytest.raises(ValidationError, match="none of read, write"):
+        AgentConfig(capabilities=("fly",))

@@ -1,0 +1,107 @@
+"""Declare: a decorator marks a method and leaves it as it is; what makes no sense is refused where it stands."""
+
+from __future__ import annotations
+
+import pytest
+
+from parachuted.modules import event, mcp_tool, route, schedule
+from parachuted.modules.declare import EventMark, RouteMark, ScheduleMark, ToolMark, marks_of, parse_span, path_fields
+
+
+@pytest.mark.parametrize(("method", "capability"), [("GET", "read"), ("HEAD", "read"), ("POST", "write"), ("DELETE", "write")])
+def test_reading_needs_read_and_all_else_write(method, capability):
+    @route(method, "/entries")
+    async def handler(): ...
+
+    assert marks_of(handler) == (RouteMark(method=method, path="/entries", capability=capability),)
+
+
+def test_a_route_may_ask_for_more():
+    @route("GET", "/entries", capability="admin")
+    async def handler(): ...
+
+    assert [mark.capability for mark in marks_of(handler)] == ["admin"]
+
+
+def test_a_method_can_be_many_things_and_stays_callable():
+    @route("GET", "/a")
+    @mcp_tool("find-it", description="Find it.")
+    @event("daily.entry.created", is_async=False)
+    @schedule(every="15m")
+    def handler():
+        return "done"
+
+    assert handler() == "done"
+    assert marks_of(handler) == (
+        RouteMark(method="GET", path="/a", capability="read"),
+        ToolMark(name="find-it", description="Find it."),
+        EventMark(event="daily.entry.created", is_async=False),
+        ScheduleMark(every_s=900, at=None),
+    )
+
+
+def test_a_time_of_day_is_a_schedule():
+    @schedule(at="03:00")
+    def handler(): ...
+
+    assert marks_of(handler) == (ScheduleMark(every_s=None, at="03:00"),)
+
+
+def test_what_nobody_marked_has_no_marks():
+    assert marks_of(len) == ()
+
+
+@pytest.mark.parametrize("path", ["/", "/a", "/a/{entry_id}", "/a/{b}/c.json", "/{a}/{b}", "/a-b_c~d"])
+def test_paths_of_routes(path):
+    route("GET", path)
+
+
+@pytest.mark.parametrize(
+    "path", ["", "a", "/a/", "//a", "/a/../b", "/.", "/a?b", "/a b", "/{A}", "/{a}b", "/{", "/a\n", "/%2e", "/{a}/{a}", "/ä"]
+)
+def test_what_is_no_path_of_a_route_is_refused(path):
+    with pytest.raises(ValueError, match=r"@route: .*path|twice"):
+        route("GET", path)
+
+
+@pytest.mark.parametrize("method", ["get", "TRACE", "CONNECT", "OPTIONS", ""])
+def test_other_methods_are_refused(method):
+    with pytest.raises(ValueError, match="none of GET"):
+        route(method, "/a")
+
+
+def test_a_capability_that_no_key_has_is_refused():
+    with pytest.raises(ValueError, match="none of read, write, admin"):
+        route("GET", "/a", capability="owner")
+
+
+@pytest.mark.parametrize("name", ["", "a b", "1a", "a.b", "a" * 65, "ä"])
+def test_tools_have_names_that_every_agent_can_say(name):
+    with pytest.raises(ValueError, match="no name of a tool"):
+        mcp_tool(name)
+
+
+@pytest.mark.parametrize("name", ["", "daily", "Daily.created", "daily.", ".a", "a..b", "a.b c", "file.*", "PreToolUse"])
+def test_events_have_dotted_names(name):
+    with pytest.raises(ValueError, match="no name of an event"):
+        event(name)
+
+
+@pytest.mark.parametrize("said", [{}, {"every": "1m", "at": "03:00"}, {"at": "3:00"}, {"at": "24:00"}, {"every": "0m"}, {"every": "15"}])
+def test_a_schedule_is_one_span_or_one_time(said):
+    with pytest.raises(ValueError, match=r"@schedule|no span"):
+        schedule(**said)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("15m", 900), ("2h", 7200), ("1d", 86400)])
+def test_spans(text, seconds):
+    assert parse_span(text) == seconds
+
+
+def test_the_fields_of_a_path():
+    assert path_fields("/a/{b}/{c_d}") == ("b", "c_d")
+
+
+def test_only_functions_can_be_marked():
+    with pytest.raises(TypeError, match="plain method"):
+        route("GET", "/a")(staticmethod(print))

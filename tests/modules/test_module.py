@@ -1,0 +1,102 @@
+"""Module: what its class inherits reaches the services, and nothing that is no JSON leaves it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+
+import pytest
+
+from parachuted.modules import Module
+from parachuted.modules.results import WrongResultError
+from tests.modules.paper import EXAMPLES, Paper, loaded
+
+
+class Greeter(Module):
+    provides = ("GreetInterface",)
+
+
+async def test_all_that_it_has_is_what_it_was_given():
+    paper = Paper(config={"greeting": "Hello"})
+    module = Greeter(paper)
+
+    assert (module.vault, module.state, module.log, module.config) == (paper.vault, paper.state, paper.log, {"greeting": "Hello"})
+
+
+async def test_what_it_publishes_is_json_by_then():
+    paper = Paper()
+    Greeter(paper).publish("greeter.met", at=datetime(2026, 1, 5, tzinfo=UTC), path=PurePosixPath("a/b.md"), names=("Kim",))
+
+    assert paper.published == [("greeter.met", {"at": "2026-01-05T00:00:00+00:00", "path": "a/b.md", "names": ["Kim"]})]
+
+
+async def test_an_event_may_carry_data_of_any_name():
+    paper = Paper()
+    Greeter(paper).publish("greeter.met", event="one", name="two")
+
+    assert paper.published == [("greeter.met", {"event": "one", "name": "two"})]
+
+
+async def test_what_is_no_json_is_not_published():
+    paper = Paper()
+    with pytest.raises(WrongResultError, match="is a Greeter"):
+        Greeter(paper).publish("greeter.met", who=Greeter(paper))
+
+    assert paper.published == []
+
+
+async def test_an_agent_is_run_with_its_options():
+    paper = Paper()
+
+    assert await Greeter(paper).run_agent("helper", "Who?", cwd="Work", prompt="x") == "helper says yes"
+    assert paper.asked == [("helper", "Who?", {"cwd": "Work", "prompt": "x"})]
+
+
+async def test_an_interface_that_nobody_provides_is_none():
+    paper = Paper()
+    module = Greeter(paper)
+    assert module.get_interface("BrainInterface") is None
+
+    paper.others["BrainInterface"] = module
+    assert module.get_interface("BrainInterface") is module
+
+
+def test_it_stands_behind_what_it_provides_itself():
+    module = Greeter(Paper())
+
+    assert module.interfaces() == {"GreetInterface": module}
+
+
+async def test_a_class_that_says_nothing_enables_and_disables_quietly():
+    module = Module(Paper())
+    await module.on_enable()
+    await module.on_disable()
+
+    assert module.interfaces() == {}
+
+
+async def test_the_journal_links_what_a_brain_knows_and_works_without_one():
+    with loaded(EXAMPLES / "daily") as (daily_class, _), loaded(EXAMPLES / "brain") as (brain_class, _):
+        paper, brain_paper = Paper("daily"), Paper("brain")
+        daily, brain = daily_class(paper), brain_class(brain_paper)
+        brain_paper.vault.notes["Brain/entities/Kevin.md"] = "A friend.\n"
+        await daily.on_entry_created("monday", "Met [[Kevin]]")
+        assert paper.vault.keys == {}
+
+        paper.others["BrainInterface"] = brain
+        await daily.on_entry_created("monday", "Met [[Kevin]]")
+        (known,) = await brain.suggest("[[Kevin]]")
+        assert paper.vault.keys == {("Daily/entries/monday.md", "mentions"): [known["para_id"]]}
+        assert brain_paper.published == [
+            ("brain.mention.detected", {"source_id": "monday", "para_id": known["para_id"], "confidence": 1.0})
+        ]  # fmt: skip
+
+
+def test_importing_it_loads_neither_the_web_server_nor_an_agent():
+    code = "import json, sys, parachuted.modules; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert {"aiohttp", "claude_agent_sdk", "tinydb", "parachuted.api", "cryptography"} & set(json.loads(done.stdout)) == set()

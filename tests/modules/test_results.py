@@ -1,0 +1,122 @@
+"""Results: what a handler returns becomes plain JSON, or an error that says where it is none."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import math
+from datetime import UTC, date, datetime, time
+from pathlib import Path
+from types import MappingProxyType
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from pydantic import BaseModel
+
+from parachuted.modules.results import Response, WrongResultError, to_json
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    at: datetime
+    tags: tuple[str, ...] = ()
+
+
+class Model(BaseModel):
+    when: date
+    inner: dict[str, int] = {}
+
+
+class Mood(enum.Enum):
+    GOOD = "good"
+
+
+class Loud(str):
+    __slots__ = ()
+
+
+NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (None, None),
+        (True, True),
+        (Loud("x"), "x"),
+        ({"a": (1, 2.5)}, {"a": [1, 2.5]}),
+        ([Entry(NOON, ("x",))], [{"at": "2026-01-05T12:00:00+00:00", "tags": ["x"]}]),
+        (Model(when=date(2026, 1, 5)), {"when": "2026-01-05", "inner": {}}),
+        (time(3, 30), "03:30:00"),
+        (Path("a/b.md"), "a/b.md"),
+        (UUID(int=0), "00000000-0000-0000-0000-000000000000"),
+        (Mood.GOOD, "good"),
+        ({"b", "a"}, ["a", "b"]),
+        ({1: "one", Mood.GOOD: "x", date(2026, 1, 5): "day"}, {"1": "one", "good": "x", "2026-01-05": "day"}),
+        (MappingProxyType({"a": range(2)}), {"a": [0, 1]}),
+    ],
+)
+def test_what_has_a_form_in_json_gets_it(value, plain):
+    assert to_json(value) == plain
+    assert type(to_json(value)) is type(plain)
+
+
+def itself() -> list[object]:
+    found: list[object] = []
+    found.append(found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ({"a": [{"b": b"x"}]}, r"a\[0\]\.b is bytes"),
+        (object(), "It is a object"),
+        ({"f": len}, "f is a builtin_function"),
+        ((one for one in "ab"), "It is a generator"),
+        (math.nan, "nan, which JSON has not"),
+        ([math.inf], r"\[0\] is inf"),
+        ({(1, 2): 3}, "tuple as a key"),
+        ({"a": "\ud800"}, "a holds half a character"),
+        ({"\ud800": 1}, "half a character"),
+        (2**64, "more than 64 bits"),
+        (itself(), "holds itself"),
+        (Entry, "It is a type"),
+    ],
+)
+def test_what_has_none_is_refused_with_its_place(value, says):
+    with pytest.raises(WrongResultError, match=says):
+        to_json(value)
+
+
+@given(
+    some.recursive(
+        some.none()
+        | some.booleans()
+        | some.integers(-(2**63), 2**64 - 1)
+        | some.floats(allow_nan=False, allow_infinity=False)
+        | some.text(),
+        lambda inner: some.lists(inner) | some.dictionaries(some.text(), inner),
+        max_leaves=20,
+    )
+)
+def test_json_stays_what_it_is(value):
+    assert to_json(value) == json.loads(json.dumps(value)) == value
+
+
+def test_an_answer_may_have_another_status():
+    assert Response(status=201, body={"id": 1}, headers={"Location": "/x"}).status == 201
+
+
+@pytest.mark.parametrize("status", [0, 101, 600])
+def test_a_status_that_ends_no_call_is_refused(status):
+    with pytest.raises(ValueError, match="no status of an answer"):
+        Response(status=status)
+
+
+def test_no_header_can_carry_a_second_one():
+    with pytest.raises(ValueError, match="control character"):
+        Response(headers={"X-Name": "a\r\nSet-Cookie: b"})
