@@ -53,6 +53,8 @@ def build(folder: Path, requirements: Sequence[str], env: Mapping[str, str]) -> 
         _run([*pip, "install", *_OPTIONS, "--", *requirements], env, "its packages could not be installed")
         if not has_pip:
             _without_pip(site_packages(place))
+        for cache in list(site_packages(place).rglob("__pycache__")):  # a wheel may bring bytecode; the lock does not count such folders
+            remove_tree(cache)
         return place.name, lock_of(place)
     except BaseException:
         remove_tree(place)

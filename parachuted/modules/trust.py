@@ -78,19 +78,26 @@ class Trust:
             raise NotFoundError(f"there is no module {name[:80]!r}; `parachute modules list` shows them")
         return self._entry(name, held.get(name))
 
-    def consent(self, name: str) -> Consent:
-        """What approving the folder as it is now would allow; its `digest` is what `approve` wants. Raises ParachuteError."""
+    def review(self, name: str) -> tuple[Consent, str]:
+        """What approving the folder as it is now would allow, and its difference from what was approved, of one reading.
+
+        The consent's `digest` is what `approve` wants: two readings could show one thing and name another. Raises ParachuteError.
+        """
         record = self._record(name)
-        keeping = Keeping(FILE.__eq__)
-        tree = self._tree(record, keeping)
-        manifest = self._manifest(record, tree, keeping)
+        before, after = Keeping(_any, largest=LARGEST), Keeping(_any, largest=LARGEST)
+        tree = self._tree(record, after)
+        manifest = self._manifest(record, tree, after)
         level = self._level(record, tree.digest, self._signature(record), None)
         consent = consent_for(manifest, tree, source=record.source, commit=record.commit, trust=level)
-        old: tuple[str, ...] | None = None
-        with contextlib.suppress(ParachuteError):
-            found = self._approved(record)
-            old = consent_for(found.manifest, self._copies.read(name, found.tree), source="", commit=None, trust=record.trust).lines()[2:]
-        return consent if old is None else replace(consent, added=tuple(line for line in consent.lines()[2:] if line not in old))
+        old = self._copies.read(name, record.tree, before) if record.tree else None
+        if old is not None:
+            approved = consent_for(self._manifest(record, old, before), old, source="", commit=None, trust=record.trust)
+            consent = replace(consent, added=tuple(line for line in consent.lines()[2:] if line not in approved.lines()[2:]))
+        return consent, tree_difference(old, tree, before.kept, after.kept)
+
+    def consent(self, name: str) -> Consent:
+        """The consent alone."""
+        return self.review(name)[0]
 
     def approve(self, name: str, expected_digest: str, *, trust: TrustLevel | None = None) -> Entry:
         """Approve exactly the bytes that were shown; the first time, enable it too. Raises ParachuteError, having approved nothing."""
@@ -185,9 +192,12 @@ class Trust:
         return self.entry(name), self.consent(name)
 
     def diff(self, name: str) -> str:
-        """The approved copy against the folder, as unified text with hidden characters spelled out; empty: the same."""
+        """The approved copy against the folder, as unified text with hidden characters spelled out; empty: the same.
+
+        For looking. Whoever is then asked to approve is shown `review`, which names what it showed.
+        """
         record = self._record(name)
-        before, after = Keeping(lambda _path: True, largest=LARGEST), Keeping(lambda _path: True, largest=LARGEST)
+        before, after = Keeping(_any, largest=LARGEST), Keeping(_any, largest=LARGEST)
         old = self._copies.read(name, record.tree, before) if record.tree else None
         try:
             new: Tree | None = self._tree(record, after)
@@ -270,7 +280,7 @@ class Trust:
         """Raises ParachuteError: what was approved is not there, or is not what is there."""
         if record.tree is None or record.hash is None:
             raise TrustRefusedError(f"{record.name} was never approved")
-        keeping = Keeping(FILE.__eq__)
+        keeping = Keeping(_is_manifest)
         tree = self._copies.read(record.name, record.tree, keeping)
         manifest = self._manifest(record, tree, keeping)
         environment = self._copies.folder(record.name) / record.environment if record.environment else None
@@ -310,7 +320,7 @@ class Trust:
 
     def _keep(self, record: Record, taken: Taken, level: TrustLevel, signature: str | None) -> None:
         """Give the copy its place, install its packages, and write down both: in this order, so that a crash approves nothing."""
-        keeping = Keeping(FILE.__eq__)
+        keeping = Keeping(_is_manifest)
         tree = read_tree(taken.folder, sink=keeping)
         if tree.digest != taken.tree.digest:
             raise TrustRefusedError(f"the copy of {record.name} was changed while it was made")
@@ -372,7 +382,7 @@ class Trust:
             if self._found(record)[0] in (record.tree, None):
                 return record
             with locked(self._home, _LOCK), self._taking(record) as taken:
-                keeping = Keeping(FILE.__eq__)
+                keeping = Keeping(_is_manifest)
                 manifest = self._manifest(record, read_tree(taken.folder, sink=keeping), keeping)
                 if not is_no_wider(manifest, self._approved(record).manifest):
                     raise TrustRefusedError(f"{record.name} asks for other permissions, agents or packages; approve it again")
@@ -437,3 +447,11 @@ class Trust:
             state="broken",
             problem=problem,
         )
+
+
+def _any(_path: str) -> bool:
+    return True
+
+
+def _is_manifest(path: str) -> bool:
+    return path == FILE
