@@ -1,0 +1,41 @@
+"""Beginning: the first thing that the daemon says to a module's process: which module it is, and which walls it puts up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from parachuted.modules.approved import Approved, TrustLevel
+from parachuted.modules.manifest import read_manifest
+from parachuted.modules.walls import Walls
+
+
+class Begin(BaseModel):
+    """All of an `Approved` but its manifest, which is in the copy."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    copy_at: Path
+    digest: str
+    tree: str
+    trust: TrustLevel
+    import_paths: tuple[Path, ...]
+    overrides: dict[str, object]
+    config: dict[str, object]
+    walls: Walls
+
+    def approved(self) -> Approved:
+        """The module to run. It reads the copy."""
+        return Approved(
+            name=self.name,
+            copy=self.copy_at,
+            digest=self.digest,
+            tree=self.tree,
+            manifest=read_manifest((self.copy_at / "manifest.yaml").read_bytes()),
+            trust=self.trust,
+            import_paths=self.import_paths,
+            overrides=self.overrides,
+            config=self.config,
+        )

@@ -1,0 +1,131 @@
+"""Cage: what holds the process of an untrusted module, chosen by what this machine has.
+
+`docker` is a container with no network and nothing but what the module needs to run, read-only; `landlock` is the kernel's own walls around
+a process of ours. `process` is no wall: it keeps a crash apart, not an attacker, and is taken only when the settings name it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+from parachuted.errors import ModuleFailedError
+from parachuted.modules.approved import Approved
+from parachuted.modules.docker import Docker, DockerError
+from parachuted.modules.landlock import landlock_version
+from parachuted.modules.seccomp import can_filter
+from parachuted.modules.walls import Walls
+
+Kind: TypeAlias = Literal["docker", "landlock", "process"]
+Sandbox: TypeAlias = Literal["auto", "docker", "landlock", "process"]
+
+BOUNDS: Mapping[Kind, str] = MappingProxyType(
+    {
+        "docker": "a container with no network, no capabilities, a read-only root that holds Python and the module alone, limits on "
+        "memory, processors and processes; in it no programs, no sockets",
+        "landlock": "the kernel's walls: of files it reads Python and its own copy and writes none, no sockets, no programs, no signals to "
+        "others, a limit on memory; names and sizes of other files it can still see, and it shares the processors",
+        "process": "a process of its own with limits on memory and open files, and no wall: it can do what you can do",
+    }
+)
+MARK = "PARACHUTE_MODULE"
+_MEMORY = 1024 * 1024 * 1024
+_MOST_OPEN = 256
+_BOOT = "import sys; sys.path.append(sys.argv[1]); from parachuted.modules.worker_main import main; main()"
+_PACKAGE = Path(__file__).resolve().parents[1]
+_SYSTEM = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache", "/etc/localtime")
+_ADVICE = "install Docker, or run the daemon on Linux 5.13 or later with Landlock; or trust the module: `parachute modules approve`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """How to begin one module's process. `end` is to be awaited when it has ended, and ends what only the cage can reach."""
+
+    kind: Kind
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: Path
+    walls: Walls
+    end: Callable[[], Awaitable[None]]
+
+
+class Cages:
+    """Makes cages. `run` is a private folder of the home; `secret` are the folders that no module's process may see."""
+
+    def __init__(
+        self, *, sandbox: Sandbox, run: Path, secret: Iterable[Path], env: Mapping[str, str], memory: int = _MEMORY
+    ) -> None:  # fmt: skip
+        self._sandbox = sandbox
+        self._run = run
+        self._secret = tuple(folder.resolve() for folder in secret)
+        self._docker = Docker(env, label=str(run.resolve()))
+        self._memory = memory
+
+    async def choose(self) -> Kind:
+        """The cage that the next process gets. Raises ModuleFailedError when there is none, with what to do."""
+        wanted = self._sandbox
+        if wanted == "process":
+            return wanted
+        if wanted in {"auto", "docker"} and await self._docker.is_there():
+            return "docker"
+        if wanted in {"auto", "landlock"} and landlock_version() and can_filter():
+            return "landlock"
+        missing = {"docker": "no Docker engine answers", "landlock": "this kernel has no Landlock"}.get(wanted, "nothing here can hold it")
+        raise ModuleFailedError(f"an untrusted module does not run: {missing}. {_ADVICE}")
+
+    async def sweep(self) -> None:
+        """End what an earlier daemon left, if it was killed."""
+        for folder in self._run.glob("m-*"):
+            shutil.rmtree(folder, ignore_errors=True)
+        if self._sandbox in {"auto", "docker"}:
+            await self._docker.sweep()
+
+    async def hold(self, approved: Approved, mark: str) -> Held:
+        """A cage for one process. Raises ModuleFailedError."""
+        kind = await self.choose()
+        readable = self._readable(approved)
+        walls = Walls(
+            landlock=kind == "landlock",
+            seccomp=kind != "process",
+            readable=readable,
+            listable=(approved.copy.parent,),  # the module's own in the home; its copy is opened from there, name by name
+            memory=self._memory,
+            most_open=_MOST_OPEN,
+            parent=0 if kind == "docker" else os.getpid(),
+        )
+        python = (sys.executable, "-I", "-B", "-X", "utf8", "-c", _BOOT, str(_PACKAGE.parent))
+        if kind == "docker":
+            try:
+                name = await self._docker.make_room(approved.name)
+            except DockerError as error:
+                raise ModuleFailedError(f"Docker could not make room for the module {approved.name}: {error}") from error
+            command = self._docker.command(name, python, readable=readable, memory=self._memory)
+            return Held(kind=kind, command=command, env=self._docker.env, cwd=Path("/"), walls=walls, end=lambda: self._docker.end(name))
+        return self._in_folder(kind, python, walls, mark)
+
+    def _in_folder(self, kind: Kind, command: tuple[str, ...], walls: Walls, mark: str) -> Held:
+        self._run.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix="m-", dir=self._run))
+        env = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": str(folder), "TMPDIR": str(folder), MARK: mark}
+
+        async def end() -> None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+        return Held(kind=kind, command=command, env=env, cwd=folder, walls=walls, end=end)
+
+    def _readable(self, approved: Approved) -> tuple[Path, ...]:
+        """All that the process needs to run, none of it twice. Raises ModuleFailedError if a secret lies in it."""
+        ours = [*map(Path, _SYSTEM), *map(Path, (sys.base_prefix, sys.base_exec_prefix, sys.prefix, sys.exec_prefix)), _PACKAGE]
+        for path in ours:
+            within = next((secret for secret in self._secret if secret == path.resolve() or path.resolve() in secret.parents), None)
+            if within is not None:
+                raise ModuleFailedError(f"{within} lies in {path}, which Python needs: nothing can keep a module's process out of it")
+        wanted = sorted({path for path in (*ours, approved.copy, *approved.import_paths) if path.exists()})
+        return tuple(path for path in wanted if not any(other in path.parents for other in wanted))

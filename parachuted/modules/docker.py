@@ -1,0 +1,106 @@
+"""Docker: a container for a module's process, made of nothing but what this machine has: an empty image and read-only mounts.
+
+Through the `docker` command, which is there wherever the engine is; it connects the pipe, and a library for that would be one more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import os
+import shutil
+import tarfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+_IMAGE = "parachute-module:empty"
+_LABEL = "parachute.home"
+_ANSWER_S = 10.0
+_LOOK_S = 3.0
+_PIDS = 64
+_CPUS = "1"
+_NOBODY = 1000
+_PASSED_ON = ("PATH", "HOME", "XDG_RUNTIME_DIR")
+
+
+class DockerError(Exception):
+    """The engine did not do what it was asked."""
+
+
+class Docker:
+    """The engine of this machine, if there is one. `label` tells the containers of one home from another's."""
+
+    def __init__(self, env: Mapping[str, str], *, label: str) -> None:
+        self.env = {name: value for name, value in env.items() if name in _PASSED_ON or name.startswith("DOCKER_")}
+        self._program = shutil.which("docker", path=env.get("PATH"))
+        self._label = f"{_LABEL}={hashlib.sha256(label.encode()).hexdigest()[:16]}"
+        self._has_image = False
+
+    async def is_there(self) -> bool:
+        """Whether an engine answers."""
+        if self._program is None:
+            return False
+        try:
+            await self._run("version", "--format", "{{.Server.Version}}", within_s=_LOOK_S)
+        except DockerError:
+            return False
+        return True
+
+    async def make_room(self, module: str) -> str:
+        """See to the image; a new container's name. Raises DockerError."""
+        if not self._has_image:
+            empty = io.BytesIO()
+            with tarfile.open(fileobj=empty, mode="w"):
+                pass
+            await self._run("import", "-", _IMAGE, stdin=empty.getvalue())
+            self._has_image = True
+        return f"parachute-module-{module}-{uuid4().hex[:12]}"
+
+    def command(self, name: str, program: Sequence[str], *, readable: Iterable[Path], memory: int) -> tuple[str, ...]:
+        """What runs the program in the container, with its pipes as our own."""
+        user, group = (os.getuid(), os.getgid()) if os.getuid() else (_NOBODY, _NOBODY)
+        mounts = (f"--mount=type=bind,source={path},target={path},readonly" for path in readable)
+        return (
+            self._program or "docker", "run", "--interactive", "--rm", "--pull=never", f"--name={name}", f"--label={self._label}",
+            "--network=none", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", f"--user={user}:{group}",
+            f"--pids-limit={_PIDS}", f"--cpus={_CPUS}", f"--memory={memory}", f"--memory-swap={memory}", "--ulimit=core=0",
+            "--log-driver=none", "--ipc=none", "--hostname=module", "--workdir=/", "--env=LANG=C.UTF-8", *mounts, "--entrypoint=", _IMAGE,
+            *program,
+        )  # fmt: skip
+
+    async def end(self, name: str) -> None:
+        """End that container, whatever runs in it."""
+        with suppress(DockerError):  # it is gone already, or the engine is: then it ended with it, or the next sweep finds it
+            await self._run("rm", "--force", "--volumes", name)
+
+    async def sweep(self) -> None:
+        """End all containers of this home."""
+        if not await self.is_there():
+            return
+        with suppress(DockerError):
+            for name in (await self._run("ps", "--all", "--quiet", f"--filter=label={self._label}")).split():
+                await self.end(name)
+
+    async def _run(self, *words: str, stdin: bytes = b"", within_s: float = _ANSWER_S) -> str:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                self._program or "docker", *words, env=self.env, cwd="/", start_new_session=True,
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            )  # fmt: skip
+        except OSError as error:
+            raise DockerError(str(error)) from error
+        try:
+            async with asyncio.timeout(within_s):
+                stdout, stderr = await process.communicate(stdin)
+        except TimeoutError as error:
+            raise DockerError(f"`docker {words[0]}` did not answer within {within_s:g} s") from error
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if process.returncode:
+            raise DockerError(stderr.decode(errors="replace").strip()[-500:] or f"`docker {words[0]}` failed")
+        return stdout.decode(errors="replace")

@@ -1,0 +1,116 @@
+"""Wire: what crosses the pipe between the daemon and a module's process: JSON, in frames of a bounded length.
+
+Both ends ask and answer, many at once. Whoever reads trusts nothing: a frame that is too long, or is none of these, is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from typing import Literal, TypeAlias
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+from pydantic_core import to_jsonable_python
+
+from parachuted.errors import ModuleFailedError
+
+MOST_BYTES = 16 * 1024 * 1024
+_HEAD = struct.Struct(">I")
+_STRICT = ConfigDict(extra="forbid", strict=True)
+
+
+class WireError(ModuleFailedError):
+    """What came over the pipe is no frame."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class Ask:
+    """Do that. `of` is the other end's ask on whose behalf this one is made, while that one is open."""
+
+    kind: Literal["ask"] = "ask"
+    id: int
+    verb: str
+    body: Mapping[str, object]
+    of: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class Answer:
+    """It is done."""
+
+    kind: Literal["answer"] = "answer"
+    id: int
+    value: object = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class Refusal:
+    """It is not done. `error` names the class, `details` is what that class needs beside its message."""
+
+    kind: Literal["refusal"] = "refusal"
+    id: int
+    error: str
+    message: str
+    details: Mapping[str, object] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class Cancel:
+    """Nobody waits for that answer any more."""
+
+    kind: Literal["cancel"] = "cancel"
+    id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class Said:
+    """A line for the log."""
+
+    kind: Literal["said"] = "said"
+    level: int
+    text: str
+
+
+Frame: TypeAlias = Ask | Answer | Refusal | Cancel | Said
+_FRAMES: TypeAdapter[Frame] = TypeAdapter(Frame, config=ConfigDict(extra="forbid"))
+
+
+def pack(frame: Frame) -> bytes:
+    """The frame as bytes; raises WireError if it is too long, or holds what JSON has not."""
+    try:
+        text = json.dumps(to_jsonable_python(frame), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise WireError(f"this cannot be sent to or from a module's process: {error}") from error
+    if len(text) > MOST_BYTES:
+        raise WireError(f"{len(text)} bytes are more than the {MOST_BYTES} that may be sent to or from a module's process at once")
+    return _HEAD.pack(len(text)) + text
+
+
+class Unpacker:
+    """Makes frames of bytes as they come."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """The frames that are whole now; raises WireError."""
+        self._buffer += data
+        while len(self._buffer) >= _HEAD.size:
+            (length,) = _HEAD.unpack_from(self._buffer)
+            if length > MOST_BYTES:
+                raise WireError(f"a frame of {length} bytes is longer than {MOST_BYTES}")
+            end = _HEAD.size + length
+            if len(self._buffer) < end:
+                return
+            frame = _parse(bytes(self._buffer[_HEAD.size : end]))
+            del self._buffer[:end]
+            yield frame
+
+
+def _parse(text: bytes) -> Frame:
+    try:
+        return _FRAMES.validate_json(text)
+    except ValidationError as error:
+        raise WireError(f"a frame is not as it should be: {error.errors(include_url=False, include_input=False)[0]['msg']}") from error

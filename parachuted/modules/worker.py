@@ -1,0 +1,343 @@
+"""Worker: an untrusted module, whose code runs in a process of its own behind a pipe, in a cage.
+
+It is a `Running` like any other. What the module asks for is done here, by services that hold its rights: the process has none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
+
+from pydantic import TypeAdapter, ValidationError
+
+from parachuted.errors import ModuleFailedError
+from parachuted.modules.approved import Approved
+from parachuted.modules.beginning import Begin
+from parachuted.modules.cage import Cages, Kind
+from parachuted.modules.crossing import told
+from parachuted.modules.declared import Declared
+from parachuted.modules.module import Module
+from parachuted.modules.results import Response, to_json
+from parachuted.modules.running import CALL_LIMIT_S, NOTHING
+from parachuted.modules.services import Services
+from parachuted.modules.serving import Serving
+from parachuted.modules.talk import Talk
+from parachuted.modules.walls import Walls
+from parachuted.modules.wire import Said
+from parachuted.modules.worker_process import WorkerProcess, new_mark
+
+log = logging.getLogger(__name__)
+
+_DECLARED: TypeAdapter[Declared] = TypeAdapter(Declared)
+_HEADERS: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
+_START_LIMIT_S = 90.0  # its import, its constructor, on_enable: each has a limit of its own, in the process
+_STOP_LIMIT_S = 5.0
+_GRACE_S = 2.0
+_LAST_WORDS_S = 1.0
+_PING_EVERY_S, _PING_LIMIT_S = 15.0, 10.0
+_FIRST_WAIT_S, _LONGEST_WAIT_S, _WELL_S = 0.5, 60.0, 60.0
+_MOST_STREAMS = 64
+_MOST_LINES_A_SECOND = 100
+_MOST_LINE = 2_000
+_MOST_PROBLEM = 20_000
+_PROBLEM = 0
+
+
+class Worker:
+    """One untrusted module. A process that dies is begun again, after a wait that grows; meanwhile its calls fail."""
+
+    def __init__(self, approved: Approved, services: Services, cages: Cages, *, first_wait_s: float = _FIRST_WAIT_S) -> None:
+        self._approved = approved
+        self._name = approved.name
+        self._cages = cages
+        self._serving = Serving(services)
+        self._log = _Capped(services.log)
+        self._first_wait_s = first_wait_s
+        self._declared: Declared | None = None
+        self._talk: Talk | None = None
+        self._process: WorkerProcess | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._started: asyncio.Future[None] | None = None
+        self._stopping = asyncio.Event()
+        self._down: str | None = None
+        self._problem: str | None = None
+        self._streams = itertools.count(1)
+        self._open_streams = 0
+        self.held_by: Kind | None = None
+
+    @property
+    def declared(self) -> Declared:
+        """What it declares."""
+        if self._declared is None:
+            raise ModuleFailedError(f"the module {self._name} is not loaded; `parachute modules status` says why")
+        return self._declared
+
+    @property
+    def problem(self) -> str | None:
+        """Why its process is down, or what failed last in it."""
+        return self._down or self._problem
+
+    @property
+    def pid(self) -> int | None:
+        """Of its process, while it has one."""
+        return self._process.pid if self._process else None
+
+    async def start(self) -> None:
+        """Begin the process in its cage, and let it load the module and enable it."""
+        loop = asyncio.get_running_loop()
+        self._stopping.clear()
+        self._started = loop.create_future()
+        self._keeper = loop.create_task(self._keep(self._started), name=f"the process of module {self._name}")
+        try:
+            await asyncio.shield(self._started)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Let it disable itself, then end its process."""
+        self._stopping.set()
+        talk, keeper = self._talk, self._keeper
+        try:
+            if talk is not None:
+                with suppress(Exception):  # however it goes, the process ends now
+                    await talk.ask("stop", {}, urgent=True, timeout_s=_STOP_LIMIT_S)
+        finally:
+            if self._process is not None:
+                self._process.kill("it was stopped")
+        if keeper is not None:
+            await asyncio.wait((keeper,))
+            self._keeper = None
+
+    async def call(
+        self,
+        handler: str,
+        arguments: Mapping[str, object],
+        *,
+        path: Mapping[str, str] = NOTHING,
+        query: Mapping[str, str | list[str]] = NOTHING,
+        timeout_s: float = CALL_LIMIT_S,
+    ) -> object:
+        """Call a route's or a tool's handler."""
+        body = {**_body(handler, arguments, path, query), "timeout_s": timeout_s}
+        return _result(await self._ask("call", body, timeout_s))
+
+    async def tell(self, handler: str, data: Mapping[str, object], *, timeout_s: float = CALL_LIMIT_S) -> None:
+        """Call an event's or a schedule's handler."""
+        await self._ask("tell", {"handler": handler, "data": to_json(data), "timeout_s": timeout_s}, timeout_s)
+
+    async def stream(
+        self,
+        handler: str,
+        arguments: Mapping[str, object],
+        *,
+        path: Mapping[str, str] = NOTHING,
+        query: Mapping[str, str | list[str]] = NOTHING,
+    ) -> AsyncIterator[object]:
+        """What a streaming handler yields: asked for one by one, so that a slow reader slows the module and fills nothing."""
+        if self._open_streams >= _MOST_STREAMS:
+            raise ModuleFailedError(f"the module {self._name} has {_MOST_STREAMS} streams open already; try again later")
+        number = next(self._streams)
+        self._open_streams += 1
+        try:
+            await self._ask("stream", {"stream": number, **_body(handler, arguments, path, query)}, CALL_LIMIT_S)
+            talk = self._usable()
+            while isinstance(found := await talk.ask("next", {"stream": number}, urgent=True), dict) and "item" in found:
+                yield to_json(found["item"])
+        finally:
+            self._open_streams -= 1
+            with suppress(ModuleFailedError):  # its process is gone, and the stream with it
+                await self._ask("close", {"stream": number}, CALL_LIMIT_S, urgent=True)
+
+    def interface(self, name: str) -> object | None:
+        """The object that it provides: its methods are calls over the pipe."""
+        is_there = self._talk is not None and self._declared is not None and name in self._declared.provides
+        return _Remote(name, self._ask) if is_there else None
+
+    def _usable(self) -> Talk:
+        if self._talk is None:
+            raise ModuleFailedError(self._down or f"the module {self._name} is not running; `parachute modules status` says why")
+        return self._talk
+
+    async def _ask(self, verb: str, body: Mapping[str, object], timeout_s: float, *, urgent: bool = False) -> object:
+        """Ask the process. It keeps the limit itself; one that does not even say so is stuck, and is ended."""
+        talk, process = self._usable(), self._process
+        try:
+            return await talk.ask(verb, body, urgent=urgent, timeout_s=timeout_s + _GRACE_S)
+        except TimeoutError as error:
+            said = f"the process of the module {self._name} did not answer within {timeout_s:g} s"
+            if process is not None:
+                process.kill(said)
+            raise ModuleFailedError(f"{said}, and was ended") from error
+
+    async def _keep(self, started: asyncio.Future[None]) -> None:
+        """See to it that there is a process, until the module is stopped."""
+        wait_s = self._first_wait_s
+        while True:
+            begun = time.monotonic()
+            try:
+                why = await self._live(started)
+            except ModuleFailedError as error:
+                why = str(error)
+            except Exception as error:  # a wall: whatever it was, the module is down and nothing else
+                log.exception("a module's process was lost", extra={"of": self._name})
+                why = repr(error)
+            if not started.done():
+                started.set_exception(ModuleFailedError(f"the module {self._name} could not be started: {why}"))
+            if self._stopping.is_set() or started.exception() is not None:
+                return
+            wait_s = self._first_wait_s if time.monotonic() - begun > _WELL_S else wait_s
+            self._down = f"the process of the module {self._name} is down, and begins again in {wait_s:g} s: {why}"[:_MOST_PROBLEM]
+            self._log.say(logging.ERROR, self._down)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._stopping.wait()
+                    return
+            wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
+
+    async def _live(self, started: asyncio.Future[None]) -> str:
+        """One process from its beginning to its end; why it ended."""
+        mark = new_mark()
+        held = await self._cages.hold(self._approved, mark)
+        self.held_by = held.kind
+        process = self._process = await WorkerProcess.start(held, mark)
+        try:
+            async with asyncio.TaskGroup() as group:
+                talk = Talk(process.send, self._serving.serve, group, say=self._hear)
+                printed = group.create_task(process.listen(self._print), name=f"what {self._name} prints")
+                begin = self._begin(talk, process, _begin_body(self._approved, held.walls), started)
+                tending = group.create_task(begin, name=f"tending {self._name}")
+                try:
+                    await process.read(talk)
+                finally:
+                    self._talk = None
+                    talk.end(ModuleFailedError(f"the process of the module {self._name} ended before it had answered"))
+                    tending.cancel()
+                    await process.close()
+                    await asyncio.wait((printed,), timeout=_LAST_WORDS_S)
+                    printed.cancel()
+        finally:
+            self._process = None
+        return process.reason
+
+    async def _begin(self, talk: Talk, process: WorkerProcess, body: Mapping[str, object], started: asyncio.Future[None]) -> None:
+        """Let it load, then look now and then whether it still answers."""
+        try:
+            declared = self._checked(await talk.ask("start", body, urgent=True, timeout_s=_START_LIMIT_S))
+        except (ModuleFailedError, TimeoutError) as error:
+            why = str(error) or f"it was not ready after {_START_LIMIT_S:g} s"
+            if not talk.is_ended and not started.done():  # a process that ended has more to say of it, to whoever keeps it
+                started.set_exception(ModuleFailedError(why))
+            process.kill(why)
+            return
+        self._declared, self._talk, self._down = declared, talk, None
+        if not started.done():
+            started.set_result(None)
+        try:
+            while True:
+                await asyncio.sleep(_PING_EVERY_S)
+                await talk.ask("ping", {}, urgent=True, timeout_s=_PING_LIMIT_S)
+        except TimeoutError:
+            process.kill("it stood still: something in it blocks")
+        except ModuleFailedError:
+            return  # it has ended
+
+    def _checked(self, declared: object) -> Declared:
+        """What the process says of itself, as far as the daemon can know better. Raises ModuleFailedError."""
+        try:
+            found = _DECLARED.validate_python(declared)
+        except ValidationError as error:
+            raise ModuleFailedError(f"what the module {self._name} declares is not as it should be: {error}") from error
+        manifest = self._approved.manifest
+        prefix = manifest.routes.prefix or f"/api/{self._name}"
+        if (found.name, found.version, found.prefix) != (self._name, manifest.version, prefix):
+            raise ModuleFailedError(
+                f"the process of the module {self._name} says that it is {found.name} {found.version} at {found.prefix}"
+            )
+        if self._declared is not None and found != self._declared:
+            raise ModuleFailedError(f"the module {self._name} declares something else than when it was begun; restart it")
+        return found
+
+    def _hear(self, said: Said) -> None:
+        if said.level == _PROBLEM:
+            self._problem = said.text[:_MOST_PROBLEM] or None
+        else:
+            self._log.say(min(max(said.level, logging.DEBUG), logging.CRITICAL), said.text)
+
+    def _print(self, line: str) -> None:
+        self._log.say(logging.INFO, line)
+
+
+class _Remote:
+    """An interface that the module provides. The caller awaits each method; what comes back is JSON whose objects read as objects."""
+
+    def __init__(self, name: str, ask: Callable[[str, Mapping[str, object], float], Awaitable[object]]) -> None:
+        self._name = name
+        self._ask = ask
+
+    def __getattr__(self, method: str) -> Callable[..., Awaitable[object]]:
+        if method.startswith("_") or hasattr(Module, method):
+            raise AttributeError(f"{self._name} has no method {method}")
+
+        async def call(*args: object, **kwargs: object) -> object:
+            body = {"interface": self._name, "method": method, "args": to_json(args), "kwargs": to_json(kwargs)}
+            return told(to_json(await self._ask("interface", body, CALL_LIMIT_S)))
+
+        return call
+
+
+class _Capped:
+    """The module's log, so many lines a second and no more; what is left out is counted."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._second, self._lines, self._left_out = 0, 0, 0
+
+    def say(self, level: int, text: str) -> None:
+        second = int(time.monotonic())
+        if second != self._second:
+            if self._left_out:
+                self._log.warning("%d lines of its log were left out", self._left_out)
+            self._second, self._lines, self._left_out = second, 0, 0
+        self._lines += 1
+        if self._lines > _MOST_LINES_A_SECOND:
+            self._left_out += 1
+        else:
+            self._log.log(level, "%s", "".join(one if one.isprintable() or one in "\n\t" else repr(one)[1:-1] for one in text[:_MOST_LINE]))
+
+
+def _body(
+    handler: str, arguments: Mapping[str, object], path: Mapping[str, str], query: Mapping[str, str | list[str]]
+) -> dict[str, object]:  # fmt: skip
+    return {"handler": handler, "arguments": to_json(arguments), "path": dict(path), "query": dict(query)}
+
+
+def _result(value: object) -> object:
+    """A handler's answer: JSON that JSON can hold, whatever the process said."""
+    if isinstance(value, dict) and value.keys() == {"value"}:
+        return to_json(value["value"])
+    if isinstance(value, dict) and value.keys() == {"status", "body", "headers"}:
+        try:
+            return Response(status=int(value["status"]), body=to_json(value["body"]), headers=_HEADERS.validate_python(value["headers"]))
+        except ValueError as error:
+            raise ModuleFailedError(f"the answer is none: {error}") from error
+    raise ModuleFailedError("the answer of the module's process is none")
+
+
+def _begin_body(approved: Approved, walls: Walls) -> Mapping[str, object]:
+    begin = Begin(
+        name=approved.name,
+        copy_at=approved.copy,
+        digest=approved.digest,
+        tree=approved.tree,
+        trust=approved.trust,
+        import_paths=approved.import_paths,
+        overrides=dict(approved.overrides),
+        config=dict(approved.config),
+        walls=walls,
+    )
+    return begin.model_dump(mode="json")

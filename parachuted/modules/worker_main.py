@@ -1,0 +1,215 @@
+"""Worker: the program of a module's own process: `python -I -m parachuted.modules.worker_main`, with the daemon at stdin and stdout.
+
+It puts its walls up, loads the approved copy, and is then the same `InProcess` as in the daemon, asked over the pipe. Nothing that it says
+is trusted there: the walls and the daemon's own checks hold the module, not this code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import io
+import logging
+import os
+import sys
+import threading
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from typing import Any, cast
+
+from pydantic import TypeAdapter
+
+from parachuted.errors import ModuleFailedError
+from parachuted.modules.approved import Approved
+from parachuted.modules.beginning import Begin
+from parachuted.modules.crossing import error_of
+from parachuted.modules.declared import Declared
+from parachuted.modules.in_process import InProcess
+from parachuted.modules.module import Module
+from parachuted.modules.remote_services import LogOverPipe, RemoteServices
+from parachuted.modules.results import Response, to_json
+from parachuted.modules.talk import Talk
+from parachuted.modules.walls import raise_walls
+from parachuted.modules.wire import Answer, Ask, Frame, Refusal, Said, Unpacker, pack
+
+_CHUNK = 1 << 16
+_MOST_SAID = 20_000
+_DECLARED: TypeAdapter[Declared] = TypeAdapter(Declared)
+
+
+def main() -> None:
+    """Serve one module until the daemon closes the pipe."""
+    pipe = _Pipe(*_keep_pipes())
+    try:
+        asked = cast("Ask", next(pipe.frames()))
+        begin = Begin.model_validate(asked.body)
+        raise_walls(begin.walls)
+        approved = begin.approved()
+    except Exception:  # noqa: BLE001  whatever it was, the daemon reads it in the log and sees the process end
+        traceback.print_exc()
+        os._exit(1)
+    asyncio.run(_serve(pipe, asked.id, approved))
+
+
+class _Pipe:
+    """Both ends of the pipe, read by a thread so that code that cannot await can still have its answer."""
+
+    def __init__(self, incoming: int, outgoing: int) -> None:
+        self._incoming, self._outgoing = incoming, outgoing
+        self._unpacker = Unpacker()
+        self._writing = threading.Lock()
+        self._now: dict[int, concurrent.futures.Future[Answer | Refusal]] = {}
+        self.talk: Talk | None = None
+
+    def frames(self) -> Iterator[Frame]:
+        """What comes, until the daemon is gone."""
+        while data := os.read(self._incoming, _CHUNK):
+            yield from self._unpacker.feed(data)
+
+    def listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Give all that comes to the talk. The process ends with the pipe: there is nobody to work for."""
+        try:
+            for frame in self.frames():
+                waiting = self._now.pop(frame.id, None) if isinstance(frame, Answer | Refusal) else None
+                if waiting is not None and isinstance(frame, Answer | Refusal):
+                    waiting.set_result(frame)
+                elif self.talk is not None:
+                    loop.call_soon_threadsafe(self.talk.take, frame)
+        finally:
+            os._exit(0)
+
+    def send(self, data: bytes) -> None:
+        with self._writing:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(self._outgoing, view) :]
+
+    def say(self, level: int, text: str) -> None:
+        self.send(pack(Said(level=level, text=text[-_MOST_SAID:])))
+
+    async def ask(self, verb: str, body: Mapping[str, object]) -> object:
+        return await self._talk().ask(verb, body)
+
+    def ask_now(self, verb: str, body: Mapping[str, object]) -> object:
+        talk = self._talk()
+        asked = talk.next_id()
+        waiting: concurrent.futures.Future[Answer | Refusal] = concurrent.futures.Future()
+        frame = pack(Ask(id=asked, verb=verb, body=body, of=talk.serving()))
+        self._now[asked] = waiting
+        self.send(frame)
+        answer = waiting.result()
+        if isinstance(answer, Refusal):
+            raise error_of(answer)
+        return answer.value
+
+    def _talk(self) -> Talk:
+        if self.talk is None:
+            raise ModuleFailedError("the module has not begun yet")
+        return self.talk
+
+
+class _Served:
+    """What the daemon may ask of the module."""
+
+    def __init__(self, running: InProcess, pipe: _Pipe) -> None:
+        self._running = running
+        self._pipe = pipe
+        self._streams: dict[int, AsyncIterator[object]] = {}
+        self._problem: str | None = None
+        self._verbs: Mapping[str, Callable[[Mapping[str, Any]], Awaitable[object]]] = {
+            "start": self._start, "stop": self._stop, "ping": self._ping, "call": self._call, "tell": self._tell,
+            "stream": self._stream, "next": self._next, "close": self._close, "interface": self._interface,
+        }  # fmt: skip
+
+    async def serve(self, ask: Ask) -> object:
+        try:
+            return await self._verbs[ask.verb](ask.body)
+        finally:
+            if self._running.problem != self._problem:
+                self._problem = self._running.problem
+                self._pipe.say(0, self._problem or "")  # level 0: not for the log, but what is wrong with the module
+
+    async def _start(self, _body: Mapping[str, Any]) -> object:
+        await self._running.start()
+        return _DECLARED.dump_python(self._running.declared, mode="json")
+
+    async def _stop(self, _body: Mapping[str, Any]) -> object:
+        await self._running.stop()
+        return None
+
+    async def _ping(self, _body: Mapping[str, Any]) -> object:
+        return None
+
+    async def _call(self, body: Mapping[str, Any]) -> object:
+        called = self._running.call(
+            body["handler"], body["arguments"], path=body["path"], query=body["query"], timeout_s=body["timeout_s"]
+        )  # fmt: skip
+        result = await called
+        if isinstance(result, Response):
+            return {"status": result.status, "body": result.body, "headers": dict(result.headers)}
+        return {"value": result}
+
+    async def _tell(self, body: Mapping[str, Any]) -> object:
+        await self._running.tell(body["handler"], body["data"], timeout_s=body["timeout_s"])
+        return None
+
+    async def _stream(self, body: Mapping[str, Any]) -> object:
+        number = body["stream"]
+        self._streams[number] = self._running.stream(body["handler"], body["arguments"], path=body["path"], query=body["query"])
+        return None
+
+    async def _next(self, body: Mapping[str, Any]) -> object:
+        number = body["stream"]
+        try:
+            return {"item": await anext(self._streams[number])}
+        except StopAsyncIteration:
+            return {}
+
+    async def _close(self, body: Mapping[str, Any]) -> object:
+        stream = self._streams.pop(body["stream"], None)
+        close = getattr(stream, "aclose", None)
+        if close is not None:
+            await close()
+        return None
+
+    async def _interface(self, body: Mapping[str, Any]) -> object:
+        name, method = body["interface"], body["method"]
+        provided = self._running.interface(name)
+        if provided is None or method.startswith("_") or hasattr(Module, method):
+            raise ModuleFailedError(f"{name} has no method {method}")
+        try:
+            function = getattr(provided, method)
+        except AttributeError as error:
+            raise ModuleFailedError(str(error)) from error
+        return to_json(await function(*body["args"], **body["kwargs"]))
+
+
+async def _serve(pipe: _Pipe, begun: int, approved: Approved) -> None:
+    log = logging.getLogger(f"parachuted.modules.{approved.name}")
+    log.setLevel(logging.DEBUG)
+    log.propagate = False
+    log.addHandler(LogOverPipe(pipe.say))
+    running = InProcess(approved, RemoteServices(approved.name, approved.config, log, pipe))
+    served = _Served(running, pipe)
+    async with asyncio.TaskGroup() as group:
+        pipe.talk = Talk(pipe.send, served.serve, group, most_served=None)
+        pipe.talk.take(Ask(id=begun, verb="start", body={}))
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=pipe.listen, args=(loop,), name="the pipe", daemon=True).start()
+        await asyncio.Event().wait()  # for ever: the end of the pipe is the end of the process
+
+
+def _keep_pipes() -> tuple[int, int]:
+    """Take the pipes away from what the module may print or read: its output goes to stderr, which is logged."""
+    incoming, outgoing = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    os.close(nothing)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
+    return incoming, outgoing
+
+
+if __name__ == "__main__":
+    main()

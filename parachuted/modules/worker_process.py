@@ -1,0 +1,129 @@
+"""Worker process: the process of one module as the daemon holds it: its pipe, its output, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from uuid import uuid4
+
+from parachuted.errors import ModuleFailedError
+from parachuted.modules.cage import MARK, Held
+from parachuted.modules.talk import Talk
+from parachuted.modules.wire import Unpacker, WireError
+from parachuted.processes.reaper import kill_family, kill_group
+
+_CHUNK = 1 << 16
+_MOST_UNREAD = 64 * 1024 * 1024
+_MOST_LINE = 2_000
+_LAST_LINES = 20
+_GONE_S = 5.0
+
+
+def new_mark() -> str:
+    """What a process and its descendants carry in their environment, so that they are found."""
+    return uuid4().hex
+
+
+class WorkerProcess:
+    """Made by `start`. `read` lasts as long as the process; `close` leaves nothing of it."""
+
+    def __init__(self, process: asyncio.subprocess.Process, held: Held, mark: str) -> None:
+        self._process = process
+        self._held = held
+        self._mark = mark
+        self._why: str | None = None
+        self._last: deque[str] = deque(maxlen=_LAST_LINES)
+
+    @classmethod
+    async def start(cls, held: Held, mark: str) -> WorkerProcess:
+        """Begin it; raises ModuleFailedError."""
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *held.command, env=dict(held.env), cwd=held.cwd, start_new_session=True,
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            )  # fmt: skip
+        except OSError as error:
+            await held.end()
+            raise ModuleFailedError(f"the module's process could not be started: {error}") from error
+        return cls(process, held, mark)
+
+    @property
+    def pid(self) -> int:
+        """Of the process, or of the command that holds the container."""
+        return self._process.pid
+
+    @property
+    def reason(self) -> str:
+        """Why it ended, with what it said last."""
+        if self._why is not None:
+            return self._why
+        code = self._process.returncode
+        ended = "it closed its pipe" if code is None else f"it ended with code {code}" if code >= 0 else f"it was ended by {_signal(-code)}"
+        return "\n".join([ended, *self._last])
+
+    def send(self, data: bytes) -> None:
+        """Write to its pipe; a process that does not read is ended."""
+        pipe = self._process.stdin
+        if pipe is None or pipe.is_closing():
+            return
+        pipe.write(data)
+        if pipe.transport.get_write_buffer_size() > _MOST_UNREAD:
+            self.kill("it does not read what it is sent")
+
+    async def read(self, talk: Talk) -> None:
+        """Give what it says to the talk until it ends."""
+        unpacker = Unpacker()
+        pipe = self._process.stdout
+        try:
+            while pipe is not None and (data := await pipe.read(_CHUNK)):
+                for frame in unpacker.feed(data):
+                    talk.take(frame)
+                await asyncio.sleep(0)  # one that never stops talking must not keep the loop for itself
+        except WireError as error:
+            self.kill(f"it broke the rules of the pipe: {error}")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GONE_S):
+                await self._process.wait()
+
+    async def listen(self, log: Callable[[str], None]) -> None:
+        """Log what it prints, line by line."""
+        pipe, rest = self._process.stderr, b""
+        while pipe is not None and (data := await pipe.read(_CHUNK)):
+            *lines, rest = (rest + data).split(b"\n")
+            rest = rest[:_MOST_LINE]
+            for line in lines:
+                self._said(line, log)
+            await asyncio.sleep(0)
+        self._said(rest, log)
+
+    def kill(self, why: str) -> None:
+        """End it at once. The first reason counts."""
+        self._why = self._why or why
+        kill_group(self._process.pid)
+
+    async def close(self) -> None:
+        """End it and all that it ever started, in the container too."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        kill_group(self._process.pid)
+        await asyncio.to_thread(kill_family, self._process.pid, f"{MARK}={self._mark}")
+        await self._held.end()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GONE_S):
+                await self._process.wait()
+
+    def _said(self, line: bytes, log: Callable[[str], None]) -> None:
+        text = line[:_MOST_LINE].decode(errors="replace").rstrip()
+        if text:
+            self._last.append(text)
+            log(text)
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
