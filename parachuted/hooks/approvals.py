@@ -1,0 +1,193 @@
+"""Approvals: the scripts that may run as they are, each by the SHA-256 of its content, in hook-approvals.json of the home.
+
+The home is trust, so a script that is seen for the first time is pinned by that. One that was pinned and has changed does not run until
+a person says so: an agent that found a way to write to it has gained nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import stat
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from parachuted.errors import StorageFailedError
+from parachuted.private import replace_private
+
+NAME = "hook-approvals.json"
+
+_LIMIT = 1 << 20
+_OTHERS = 0o022
+_CHUNK = 1 << 20
+_SETTLED_NS = 100_000_000
+_PINS = TypeAdapter(dict[str, str])
+_UNREADABLE = f"no script runs: {NAME} cannot be understood; `parachute hooks approve` approves them as they are now, and writes it anew"
+
+_Mark = tuple[int, ...]
+
+
+class _UnfitError(Exception):
+    """The file may not run, whatever it holds; the message says why."""
+
+
+class Approvals:
+    """The pins of one home. May be used from any thread, and beside another process."""
+
+    def __init__(self, home: Path) -> None:
+        self._home, self._path = home, home / NAME
+        self._lock = threading.RLock()
+        self._digests: dict[Path, tuple[_Mark, str]] = {}
+        self._pins: dict[str, str] | None = {}
+        self._mark: _Mark | None = None
+
+    def refusal_of(self, files: Iterable[Path]) -> str | None:
+        """Why a hook with these scripts does not run; None: it may. Pins those that were never seen. Costs a stat each, as a rule."""
+        with self._lock:
+            try:
+                found = {str(file): self._digest(file) for file in files}
+                self._look()
+            except _UnfitError as error:
+                return str(error)
+            if self._pins is None:
+                return _UNREADABLE
+            changed = [path for path, digest in found.items() if self._pins.get(path, digest) != digest]
+            if changed:
+                return f"{', '.join(changed)} has changed since it was approved; `parachute hooks approve` lets it run"
+            return self._pin_new(found)
+
+    def approve(self, files: Iterable[Path]) -> list[str]:
+        """Let these scripts run as they are now; returns those for which that is news. Raises StorageFailedError.
+
+        One that is not there, or that others may write to, stays refused.
+        """
+        with self._lock, self._writing():
+            self._look()
+            pins = {} if self._pins is None else self._pins
+            found: dict[str, str] = {}
+            for file in files:
+                with contextlib.suppress(_UnfitError):
+                    found[str(file)] = self._digest(file)
+            news = sorted(path for path, digest in found.items() if pins.get(path) != digest)
+            if news or self._pins is None:
+                self._write({**pins, **found})
+            return news
+
+    def _pin_new(self, found: dict[str, str]) -> str | None:
+        if self._pins is not None and found.keys() <= self._pins.keys():
+            return None
+        try:
+            with self._writing():
+                self._look()
+                if self._pins is None:
+                    return _UNREADABLE
+                self._write({**found, **self._pins})
+        except StorageFailedError as error:
+            return f"a script that is new here could not be approved: {error.message}"
+        return None
+
+    def _look(self) -> None:
+        """Read the pins again if the file may have changed; None where it cannot be understood."""
+        mark = _mark_of(self._path)
+        if mark is not None and mark == self._mark:
+            return
+        self._pins, self._mark = self._read(), mark
+
+    def _read(self) -> dict[str, str] | None:
+        try:
+            with open(self._path, "rb", opener=_without_waiting) as file:
+                at = os.fstat(file.fileno())
+                data = file.read(_LIMIT + 1)
+        except FileNotFoundError:
+            return {}
+        except OSError:
+            return None
+        if not _is_ours(at) or len(data) > _LIMIT:
+            return None
+        try:
+            return _PINS.validate_json(data, strict=True)
+        except ValidationError:
+            return None
+
+    def _write(self, pins: dict[str, str]) -> None:
+        data = json.dumps(dict(sorted(pins.items())), indent=1).encode() + b"\n"
+        if len(data) > _LIMIT:
+            raise StorageFailedError(f"{NAME} would be too large; remove it, and approve what is there")
+        try:
+            replace_private(self._path, data)
+        except OSError as error:
+            raise StorageFailedError(f"{NAME} could not be written: {error.strerror}", errno=error.errno) from error
+        self._pins, self._mark = pins, None
+
+    def _digest(self, path: Path) -> str:
+        """The content's digest. Kept by what stat says, once that can no longer stay the same over a change."""
+        try:
+            with open(path, "rb", opener=_without_waiting) as file:
+                at = os.fstat(file.fileno())
+                _check(path, at)
+                mark = _mark(at)
+                known = self._digests.get(path)
+                if known is not None and known[0] == mark:
+                    return known[1]
+                began = time.time_ns()
+                digest = hashlib.sha256()
+                while chunk := file.read(_CHUNK):
+                    digest.update(chunk)
+        except FileNotFoundError as error:
+            raise _UnfitError(f"there is no {path}") from error
+        except OSError as error:
+            raise _UnfitError(f"{path} cannot be read: {error.strerror}") from error
+        found = f"sha256:{digest.hexdigest()}"
+        if began - at.st_ctime_ns > _SETTLED_NS:
+            self._digests[path] = mark, found
+        return found
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """One writer at a time, on this machine."""
+        try:
+            run = self._home / "run"
+            run.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(run / "hook-approvals.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StorageFailedError(f"{NAME} could not be written: {error.strerror}", errno=error.errno) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _check(path: Path, at: os.stat_result) -> None:
+    if not stat.S_ISREG(at.st_mode):
+        raise _UnfitError(f"{path} is no file")
+    if at.st_uid not in {os.geteuid(), 0}:
+        raise _UnfitError(f"{path} belongs to someone else, who may change it at any time")
+    if at.st_mode & _OTHERS:
+        raise _UnfitError(f"others may change {path}; `chmod go-w {path}` mends that")
+
+
+def _is_ours(at: os.stat_result) -> bool:
+    return stat.S_ISREG(at.st_mode) and at.st_uid in {os.geteuid(), 0} and not at.st_mode & _OTHERS
+
+
+def _mark_of(path: Path) -> _Mark | None:
+    try:
+        return _mark(path.stat())
+    except OSError:
+        return None
+
+
+def _mark(at: os.stat_result) -> _Mark:
+    return at.st_dev, at.st_ino, at.st_mode, at.st_uid, at.st_size, at.st_mtime_ns, at.st_ctime_ns
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)

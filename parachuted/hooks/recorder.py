@@ -1,0 +1,143 @@
+"""Recorder: the last runs of hooks, with what went in and what came out, so that one can be looked at, and run again.
+
+One small file a run, in the machine's private home: they hold texts of notes. Nothing here is the only copy of anything, so a crash may
+take the last of them, and a file that cannot be read is none.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections import deque
+from datetime import datetime
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from parachuted.hooks.runner import Ran
+
+FOLDER = "run/hook-runs"
+"""Where, in the home."""
+
+log = logging.getLogger(__name__)
+
+_KEPT = 200
+_MOST = 64 * 1024
+_SUFFIX = ".json"
+_DIGITS = 8
+
+
+class Record(BaseModel):
+    """One run. `decision`: what its answer came to, in a word and a reason. Texts are cut at 64 KB each."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    id: str
+    hook: str
+    event: str
+    at: datetime
+    decision: str
+    exit_code: int | None
+    timed_out: bool
+    problem: str | None
+    took_ms: float
+    strays: int = 0
+    stdin: str
+    stdout: str
+    stderr: str
+    is_stdin_cut: bool = False
+    is_stdout_cut: bool = False
+    is_stderr_cut: bool = False
+
+
+class Recorder:
+    """The last runs, over restarts. May be used from any thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._ids = deque(sorted(_numbers(folder)))
+
+    def keep(self, *, hook: str, event: str, at: datetime, stdin: bytes, ran: Ran, decision: str) -> Record:
+        """Remember a run, and forget the oldest. A disk that refuses is told of in the log: the hook has run all the same."""
+        with self._lock:
+            number = self._ids[-1] + 1 if self._ids else 1
+            self._ids.append(number)
+            gone = [self._ids.popleft() for _ in range(len(self._ids) - _KEPT)]
+        record = Record(
+            id=_name(number),
+            hook=hook,
+            event=event,
+            at=at,
+            decision=decision,
+            exit_code=ran.exit_code,
+            timed_out=ran.timed_out,
+            problem=ran.problem,
+            took_ms=round(ran.took_ms, 3),
+            strays=ran.strays,
+            stdin=_text(stdin),
+            stdout=_text(ran.stdout),
+            stderr=_text(ran.stderr),
+            is_stdin_cut=len(stdin) > _MOST,
+            is_stdout_cut=len(ran.stdout) > _MOST,
+            is_stderr_cut=len(ran.stderr) > _MOST,
+        )
+        try:
+            self._write(record)
+            for old in gone:
+                self._path(_name(old)).unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("a hook's run could not be recorded", extra={"hook": hook, "error": error.strerror})
+        return record
+
+    def last(self, count: int) -> tuple[Record, ...]:
+        """The newest, the newest first."""
+        with self._lock:
+            numbers = list(self._ids)[-count:] if count > 0 else []
+        records = (self.get(_name(number)) for number in reversed(numbers))
+        return tuple(record for record in records if record is not None)
+
+    def get(self, record_id: str) -> Record | None:
+        """One run; None: there is none of that name, or not any more."""
+        if not _is_name(record_id):
+            return None
+        try:
+            return Record.model_validate_json(self._path(record_id).read_bytes())
+        except (OSError, ValidationError):
+            return None
+
+    def _write(self, record: Record) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self._path(record.id)
+        temporary = path.with_suffix(".tmp")
+        with open(temporary, "wb", opener=_private) as file:
+            file.write(record.model_dump_json().encode())
+        temporary.replace(path)
+
+    def _path(self, record_id: str) -> Path:
+        return self._folder / f"{record_id}{_SUFFIX}"
+
+
+def _numbers(folder: Path) -> list[int]:
+    try:
+        names = [path.name.removesuffix(_SUFFIX) for path in folder.iterdir() if path.suffix == _SUFFIX]
+    except OSError:
+        return []
+    return [int(name[1:]) for name in names if _is_name(name)]
+
+
+def _name(number: int) -> str:
+    return f"h{number:0{_DIGITS}}"
+
+
+def _is_name(text: str) -> bool:
+    return text.startswith("h") and len(text) > _DIGITS and text[1:].isascii() and text[1:].isdigit()
+
+
+def _text(data: bytes) -> str:
+    return data[:_MOST].decode("utf-8", "replace")
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
