@@ -33,7 +33,10 @@ _CODE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\.py")
 _HANDLER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(:[A-Za-z_][A-Za-z0-9_]*)?")
 _PREFIX = re.compile(r"/api/([a-z][a-z0-9-]{0,63})/?")
 _INTERFACE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-_REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._, -]+\])?\s*([<>=!~][^@;#\\]*)?(;.*)?")
+_BOUND = r"[<>=!~]{1,3} *[A-Za-z0-9.*+!_-]+"
+_REQUIREMENT = re.compile(
+    rf"(?!.* -)[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._, -]+\])? *({_BOUND} *(, *{_BOUND} *)*)?(;[A-Za-z0-9_.'\"<>=!~(), -]*)?"
+)  # fmt: skip
 _OLD = {"trust_level": "trust_level is left out: a person says how far a module is trusted, in modules.yaml"}
 _NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
 _MOST_PROBLEMS = 50
@@ -89,7 +92,9 @@ ReadPattern: TypeAlias = Annotated[str, AfterValidator(_read_pattern)]
 WritePattern: TypeAlias = Annotated[str, AfterValidator(_write_pattern)]
 ToolName: TypeAlias = Annotated[str, _matching(TOOL_NAME, "name of a tool such as brain_search")]
 EventName: TypeAlias = Annotated[str, _matching(EVENT_NAME, "name of an event such as daily.entry.created")]
-Requirement: TypeAlias = Annotated[str, _matching(_REQUIREMENT, "requirement such as pyyaml>=6.0 (no addresses, no options)")]
+Requirement: TypeAlias = Annotated[
+    str, Field(max_length=300), _matching(_REQUIREMENT, "requirement such as pyyaml>=6.0 (no addresses, no options)")
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
@@ -236,7 +241,7 @@ class _Document:
             key = str(event.value) if isinstance(event, yaml.ScalarEvent) else None
             here = (*place, key or "?")
             if key is None or key in pairs:
-                self.problems.append((here if key else place, "stands twice in one place" if key else "a name in it is no text"))
+                self.problems.append((here, "is no text, and names are" if key is None else "stands twice in one place"))
             if event.start_mark:
                 self._lines[here] = event.start_mark.line + 1
             if key is None:
