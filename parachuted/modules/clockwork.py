@@ -49,8 +49,9 @@ class Clockwork:
         """Begin, in that group, all that is due and not at work still."""
         now = self._clock()
         for key, (running, spec) in self._specs.items():
-            last = min(self._last[key], now)  # a clock that was put back must not put the schedule off
-            if key not in self._at_work and next_time(last, every_s=spec.every_s, at=spec.at) <= now:
+            if self._last[key] > now:  # the clock was put back, which must not put the schedule off
+                self._note(key, now)
+            if key not in self._at_work and next_time(self._last[key], every_s=spec.every_s, at=spec.at) <= now:
                 self._note(key, now)
                 self._at_work.add(key)
                 group.create_task(self._run(key, running, spec), name=f"schedule {key}")

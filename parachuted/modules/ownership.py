@@ -65,7 +65,7 @@ class Owner:
             raise ModuleFailedError(f"the module {self.name} is not running; `parachute modules status` says why")
         context = contextvars.copy_context()
         context.run(_OWNER.set, self)
-        return self._own(_Owned(_contained(work), loop=asyncio.get_running_loop(), context=context))
+        return self._own(work, loop=asyncio.get_running_loop(), context=context)
 
     def take(self, work: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop, kwargs: dict[str, Any]) -> asyncio.Task[Any]:
         """Make a task that the module's code asked the loop for."""
@@ -74,7 +74,7 @@ class Owner:
             said = f"the module {self.name} has {self._most_tasks} tasks at work, and may begin no more until some have ended"
             self._failed(said)
             raise RuntimeError(said)
-        task = self._own(_Owned(_contained(work), loop=loop, **kwargs))
+        task = self._own(work, loop=loop, **kwargs)
         if self._is_ended:
             task.cancel()
         return task
@@ -89,10 +89,12 @@ class Owner:
         mine = tuple(self._tasks - {asyncio.current_task()})
         return [task.get_name() for task in await _cancelled(mine, _GRACE_S)]
 
-    def _own(self, task: _Owned[Result]) -> _Owned[Result]:
+    def _own(self, work: Coroutine[Any, Any, Result], **kwargs: Any) -> _Owned[Result]:  # noqa: ANN401  as asyncio has it
+        task = _Owned(_contained(work), **kwargs)
         task.says = self.say
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _task: work.close())  # it may have been cancelled before it began
         return task
 
 

@@ -1,0 +1,95 @@
+"""Players: small modules written on the spot, approved as they are, and services that remember what was asked of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from parachuted.modules.approved import Approved, TrustLevel
+from parachuted.modules.manifest import FILE, read_manifest
+from parachuted.modules.services import VaultAccess
+from parachuted.modules.tree import read_tree
+
+HEAD = """
+import asyncio
+from parachuted.modules import Module, Response, event, mcp_tool, route, schedule
+"""
+
+
+def write_module(folder: Path, body: str, *, name: str = "daily", manifest: str = "", **files: str) -> Path:
+    """A folder with a manifest and a module.py whose class has that body. `files` are others, by their stem."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / FILE).write_text(f"name: {name}\nversion: 1.0.0\nmodule: module.py\n{textwrap.dedent(manifest)}")
+    code = f"{HEAD}\nclass Made(Module):\n    'One.'\n{textwrap.indent(textwrap.dedent(body), '    ')}"
+    (folder / "module.py").write_text(code)
+    for stem, text in files.items():
+        (folder / f"{stem}.py").write_text(textwrap.dedent(text))
+    return folder
+
+
+def approve(folder: Path, *, trust: TrustLevel = "trusted", **more: Any) -> Approved:
+    """What the folder holds now, as if a person had approved it."""
+    tree = read_tree(folder).digest
+    manifest = read_manifest((folder / FILE).read_text())
+    return Approved(name=manifest.name, copy=folder, digest=tree, tree=tree, manifest=manifest, trust=trust, **more)
+
+
+class Memory:
+    """A module's state, in a dict."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, object] = {}
+
+    async def get(self, key: str, default: object = None) -> object:
+        return self.kept.get(key, default)
+
+    async def put(self, key: str, value: object) -> None:
+        self.kept[key] = value
+
+    async def delete(self, key: str) -> None:
+        self.kept.pop(key, None)
+
+    async def keys(self) -> list[str]:
+        return sorted(self.kept)
+
+
+@dataclass(kw_only=True)
+class Given:
+    """Services by hand: `published` and `asked` are what the module said, `lent` the interfaces that it finds."""
+
+    name: str = "daily"
+    config: Mapping[str, object] = field(default_factory=dict)
+    vault: VaultAccess | None = None
+    state: Memory = field(default_factory=Memory)
+    published: list[tuple[str, Mapping[str, object]]] = field(default_factory=list)
+    asked: list[tuple[str, ...]] = field(default_factory=list)
+    lent: dict[str, object] = field(default_factory=dict)
+    tell: Callable[[str, Mapping[str, object]], None] | None = None
+
+    @property
+    def log(self) -> logging.Logger:
+        return logging.getLogger(f"parachuted.modules.{self.name}")
+
+    def publish(self, event: str, data: Mapping[str, object]) -> None:
+        self.published.append((event, data))
+        if self.tell is not None:
+            self.tell(event, data)
+
+    def get_interface(self, name: str) -> object | None:
+        return self.lent.get(name)
+
+    async def run_agent(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
+        self.asked.append((agent, prompt, *options))
+        return f"{agent} says yes"
+
+
+async def until(condition: Callable[[], object], limit_s: float = 10.0) -> None:
+    """Wait for it; fail after the limit."""
+    async with asyncio.timeout(limit_s):
+        while not condition():
+            await asyncio.sleep(0.005)
