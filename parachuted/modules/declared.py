@@ -124,8 +124,8 @@ def _function(cls: type[Module], handler: str) -> Callable[..., object]:
     package, _, _ = cls.__module__.rpartition(".")
     try:
         found = getattr(importlib.import_module(f"{package}.{file}" if package else file), name, None)
-    except ImportError as error:
-        raise UnfitError(f"{handler}: {file}.py could not be imported: {error}") from error
+    except Exception as error:  # a module's code runs here
+        raise UnfitError(f"{handler}: {file}.py could not be imported: {type(error).__name__}: {error}") from error
     if not inspect.isfunction(found):
         raise UnfitError(f"{handler}: there is no function {name} in {file}.py")
     return found
