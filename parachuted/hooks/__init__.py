@@ -1,11 +1,15 @@
 """Hooks: programs of a person's own that are told what happens, and may object to what is about to. They speak Claude Code's protocol."""
 
 from parachuted.hooks.answers import read_answer
+from parachuted.hooks.approvals import Approvals
 from parachuted.hooks.decision import ALLOWED, Answer, Decision, Permission, combine
 from parachuted.hooks.hook import Hook
+from parachuted.hooks.hooks import Hooks
+from parachuted.hooks.listed import HookError, Listed
 from parachuted.hooks.loading import HookSet, load_hooks
 from parachuted.hooks.names import BLOCKING, CLAUDE_NAMES, claude_name, is_blocking, parse_event
 from parachuted.hooks.occurrence import Occurrence, document
+from parachuted.hooks.recorder import Record, Recorder
 from parachuted.hooks.runner import Ran, Runner
 
 __all__ = [
@@ -13,12 +17,18 @@ __all__ = [
     "BLOCKING",
     "CLAUDE_NAMES",
     "Answer",
+    "Approvals",
     "Decision",
     "Hook",
+    "HookError",
     "HookSet",
+    "Hooks",
+    "Listed",
     "Occurrence",
     "Permission",
     "Ran",
+    "Record",
+    "Recorder",
     "Runner",
     "claude_name",
     "combine",

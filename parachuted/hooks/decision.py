@@ -115,8 +115,19 @@ def _after_the_fact(event: str, answers: Sequence[Answer]) -> tuple[_Texts, _Tex
     words = tuple(reason for _, reason in blocks)
     if event == _TO_THE_MODEL:
         return words, (), ()
-    late = tuple(f"{hook} objects to {event}, which has happened already: {reason}" for hook, reason in blocks)
-    return (), words if event == _TO_THE_PERSON else (), late
+    if event == _TO_THE_PERSON:
+        return (), words, ()
+    return (), (), tuple(too_late(event, hook, reason) for hook, reason in blocks)
+
+
+def is_handed_on(event: str) -> bool:
+    """Whether an objection to that fact reaches the model or the person, as Claude Code has it."""
+    return event in {_TO_THE_MODEL, _TO_THE_PERSON}
+
+
+def too_late(event: str, hook: str, reason: str) -> str:
+    """The words for an objection that comes when nothing can be stopped any more."""
+    return f"{hook} objects to {event}, which cannot be stopped any more: {reason}"
 
 
 def _all(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,9 +27,11 @@ _FAMILIES: Mapping[str, frozenset[str]] = {
     "Read": frozenset({"Read", "NotebookRead", "Grep", "Glob", "LS"}),
 }
 _PATHS = ("file_path", "notebook_path", "path")
-_ASSIGNMENT = re.compile(r"\w+=.*", re.DOTALL)
+_LONGEST_LINE = 10_000
+_QUOTED = r"""'[^']*'|"(?:[^"\\]|\\.)*\"|\\."""
+_PIECE = re.compile(rf"""(?P<between>&&|\|[|&]?|;;?|&|\n)|{_QUOTED}|[^'"\\;|&\n]+""", re.DOTALL)
+_ASSIGNMENTS = re.compile(rf"""\s*(?:\w+=(?:{_QUOTED}|[^\s'"\\])*\s+)*""", re.DOTALL)
 _PAIR = re.compile(r"""\s+([\w-]+)=("[^"]*"|'[^']*'|[^\s"']*)\s*$""")
-_BETWEEN = frozenset({"&&", "||", ";", "|", "&", "|&", ";;"})
 _SUBSTITUTION = re.compile(r"\$\(|`|<\(|>\(|<<|[(){}]")
 
 
@@ -125,7 +126,7 @@ def _is_command(command: object, pattern: re.Pattern[str]) -> bool:
     """Whether one of the commands in that line is meant; so is a line that cannot be taken apart."""
     if not isinstance(command, str):
         return False
-    if pattern.fullmatch(command.strip()) or _SUBSTITUTION.search(command):
+    if len(command) > _LONGEST_LINE or _SUBSTITUTION.search(command) or pattern.fullmatch(command.strip()):
         return True
     try:
         return any(pattern.fullmatch(one) for one in _commands(command))
@@ -134,20 +135,25 @@ def _is_command(command: object, pattern: re.Pattern[str]) -> bool:
 
 
 def _commands(line: str) -> Iterator[str]:
-    """The commands of a line, each without the assignments before it."""
-    for piece in line.splitlines():
-        lexer = shlex.shlex(piece, posix=False, punctuation_chars=True)
-        lexer.whitespace_split = True
-        lexer.commenters = ""
-        words: list[str] = []
-        for word in (*lexer, ";"):
-            if word not in _BETWEEN:
-                if words or not _ASSIGNMENT.fullmatch(word):
-                    words.append(word)
-                continue
-            if words:
-                yield " ".join(words)
-            words = []
+    """The commands of a line, each without the assignments before it. Raises ValueError for a quote that is not closed."""
+    found, end = "", 0
+    for piece in _PIECE.finditer(line):
+        if piece.start() != end:
+            raise ValueError("a quote is not closed")
+        end = piece.end()
+        if piece.lastgroup != "between":
+            found += piece[0]
+            continue
+        yield _bare(found).strip()
+        found = ""
+    if end != len(line):
+        raise ValueError("a quote is not closed")
+    yield _bare(found).strip()
+
+
+def _bare(command: str) -> str:
+    found = _ASSIGNMENTS.match(command)
+    return command[found.end() :] if found else command
 
 
 def _is_host(url: object, domain: str) -> bool:

@@ -192,7 +192,7 @@ class _Reader:
             id=name,
             event=event,
             command=written.command if written.args is None and written.shell is None else None,
-            argv=_argv(written),
+            argv=_argv(written, {**self._places, "PARACHUTE_EVENT": event}),
             matcher=written.matcher,
             condition=written.condition,
             timeout_s=written.timeout_s,
@@ -210,9 +210,10 @@ class _Reader:
         self.found.hooks.append(hook)
 
 
-def _argv(written: _Command) -> tuple[str, ...] | None:
+def _argv(written: _Command, places: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The words to run with no shell, each filled in by itself; a line for a shell of that name is left as it is."""
     if written.args is not None:
-        return (written.command, *written.args)
+        return (_at_home(written.command, places), *(expand(word, places) for word in written.args))
     return None if written.shell is None else (written.shell, "-c", written.command)
 
 
@@ -222,15 +223,17 @@ def _files(written: _Command, places: Mapping[str, str]) -> Iterator[Path]:
     Those change with every update, and who could change them could change anything.
     """
     for word in _words(written.command) if written.args is None else (written.command, *written.args):
-        spelled = expand(word, places)
-        if spelled.startswith("~/"):
-            spelled = f"{places.get('HOME', '~')}{spelled[1:]}"
         try:
-            path = Path(places.get("PARACHUTE_VAULT", "/"), spelled)
+            path = Path(places.get("PARACHUTE_VAULT", "/"), _at_home(word, places))
             if path.is_file() and not str(path).startswith(_SYSTEM):
                 yield path
         except (OSError, ValueError):
             continue  # no name of a file
+
+
+def _at_home(word: str, places: Mapping[str, str]) -> str:
+    spelled = expand(word, places)
+    return f"{places['HOME']}{spelled[1:]}" if spelled.startswith("~/") and "HOME" in places else spelled
 
 
 def expand(word: str, places: Mapping[str, str]) -> str:

@@ -1,0 +1,447 @@
+"""Hooks: asks those that may object before an act, tells the others of what has happened, and remembers how it went.
+
+Nothing here waits for more than a hook's own limit. Facts are told in the background, in their order, as far as the queue goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import groupby
+from pathlib import Path
+from typing import TypeVar
+
+from parachuted.errors import NotFoundError, ParachuteError
+from parachuted.hooks.answers import read_answer
+from parachuted.hooks.approvals import Approvals
+from parachuted.hooks.decision import ALLOWED, Answer, Decision, combine, is_handed_on, too_late
+from parachuted.hooks.hook import Hook
+from parachuted.hooks.listed import HookError, Listed, Tally
+from parachuted.hooks.loading import HookSet, load_hooks, look
+from parachuted.hooks.long_text import LongTexts
+from parachuted.hooks.matching import compile_hook
+from parachuted.hooks.names import BLOCKING, claude_name, is_blocking
+from parachuted.hooks.occurrence import Occurrence, document, encode
+from parachuted.hooks.recorder import Record, Recorder
+from parachuted.hooks.rules import Test
+from parachuted.hooks.runner import Ran, Runner
+
+log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+_PASSED_ON = ("PATH", "HOME", "LANG")
+_PATH = "/usr/local/bin:/usr/bin:/bin"
+_MOST_WAITING = 1_000
+_WORKERS = 8  # the runner begins fewer at a time; one that waits for it is cheap
+_ERRORS_KEPT = 100
+_MOST_STOPS = 8
+_FILES = "hooks:files"
+_WAITING = "hooks:waiting"
+_OWN_EVENTS = frozenset({"hook.failed", "vault.problem"})
+_STOPPING = Decision(allowed=False, reason="the daemon is stopping, so the hooks that may object could not be asked")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    occurrence: Occurrence
+    hooks: tuple[Hook, ...]
+
+
+class Hooks:
+    """The hooks of one home, for one vault. All on the loop's thread but for `ask_from_thread`.
+
+    `report` takes a subject and what is wrong with it, or None; `on_error` each failure of a hook.
+    """
+
+    def __init__(  # noqa: PLR0913  what the daemon gives it, by name
+        self,
+        *,
+        home: Path,
+        vault: Path,
+        runner: Runner,
+        approvals: Approvals,
+        recorder: Recorder,
+        clock: Callable[[], datetime],
+        report: Callable[[str, str | None], None],
+        env: Mapping[str, str],
+        fails_closed: bool = False,
+        must_approve: bool = True,
+        on_error: Callable[[HookError], None] | None = None,
+    ) -> None:
+        self._home, self._vault, self._runner, self._approvals, self._recorder = home, vault, runner, approvals, recorder
+        self._clock, self._report, self._on_error = clock, report, on_error
+        self._env = {name: env[name] for name in _PASSED_ON if name in env}
+        self._env.setdefault("PATH", _PATH)
+        self._fails_closed, self._must_approve = fails_closed, must_approve
+        self._long = LongTexts(home / "run" / "hook-texts")
+        self._set = HookSet()
+        self._mark: tuple[object, ...] | None = None
+        self._by_event: dict[str, tuple[tuple[Hook, Test], ...]] = {}
+        self._wanted: frozenset[str] = frozenset()
+        self._waiting: asyncio.Queue[_Told] = asyncio.Queue()
+        self._reported: set[str] = set()
+        self._errors: deque[HookError] = deque(maxlen=_ERRORS_KEPT)
+        self._tallies: dict[str, Tally] = {}
+        self._done: set[tuple[str, str]] = set()
+        self._stops: dict[str, int] = {}
+        self._from_threads: set[asyncio.Task[Decision]] = set()
+        self._is_closed = False
+        self.look()
+
+    @property
+    def listed(self) -> tuple[Listed, ...]:
+        """All hooks, as they stand, in the order of their declaration. Reads the files that are pinned."""
+        return tuple(self._list(hook) for hook in self._set.hooks)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with the files in which hooks are declared."""
+        return self._set.problems
+
+    @property
+    def errors(self) -> tuple[HookError, ...]:
+        """The last failures, the newest last."""
+        return tuple(self._errors)
+
+    @property
+    def recorder(self) -> Recorder:
+        """The last runs."""
+        return self._recorder
+
+    def look(self) -> None:
+        """Read the hooks again if their files have changed; a few system calls when they have not."""
+        mark = look(self._home)
+        if mark == self._mark:
+            return
+        self._mark = mark
+        places = {"HOME": self._env["HOME"]} if "HOME" in self._env else {}
+        self._set = load_hooks(self._home, vault=self._vault, places=places)
+        self._arrange()
+        self._say(_FILES, "; ".join(self._set.problems) or None)
+        subjects = {_subject(hook.id) for hook in self._set.hooks}
+        for subject in self._reported - subjects - {_FILES, _WAITING}:
+            self._say(subject, None)
+        self._check_approvals()
+
+    def wants(self, event: str) -> bool:
+        """Whether any hook is for that event."""
+        return event in self._wanted
+
+    async def ask(self, occurrence: Occurrence) -> Decision:
+        """Run all hooks that are meant, and say what they come to. Those of one `order` run at once, and see what earlier ones changed."""
+        if occurrence.event not in self._wanted:
+            return ALLOWED
+        if refusal := self._unreadable(occurrence.event):
+            return refusal
+        occurrence = self._with_stops(occurrence)
+        chosen = self._choose(occurrence)
+        aside = tuple(hook for hook in chosen if hook.is_async)
+        if aside:
+            self._put(_Told(occurrence=occurrence, hooks=aside))
+        decision = await self._decide(occurrence, [hook for hook in chosen if not hook.is_async])
+        return self._count_stops(occurrence, decision)
+
+    def tell(self, occurrence: Occurrence) -> None:
+        """Let the hooks that are meant know, in the background."""
+        if occurrence.event not in self._wanted:
+            return
+        chosen = tuple(self._choose(occurrence))
+        if chosen:
+            self._put(_Told(occurrence=occurrence, hooks=chosen))
+
+    def ask_from_thread(self, occurrence: Occurrence, loop: asyncio.AbstractEventLoop) -> Decision:
+        """The same as `ask`, from a thread that is not the loop's; the loop is to run meanwhile. RuntimeError on the loop's own thread."""
+        if not self.wants(occurrence.event):
+            return ALLOWED
+        if _is_on_loop():
+            raise RuntimeError("ask_from_thread waits for the loop, so it cannot be called on the loop's own thread")
+        asking = self._ask_here(occurrence)
+        try:
+            future = asyncio.run_coroutine_threadsafe(asking, loop)
+        except RuntimeError:
+            asking.close()
+            return _STOPPING
+        while True:
+            try:
+                return future.result(timeout=1.0)
+            except concurrent.futures.CancelledError:
+                return _STOPPING
+            except TimeoutError:
+                if not loop.is_running():
+                    return _STOPPING
+
+    async def run(self) -> None:
+        """Tell the facts that wait, until this is cancelled; what runs then is ended."""
+        async with asyncio.TaskGroup() as group:
+            for number in range(_WORKERS):
+                group.create_task(self._work(), name=f"hooks-{number}")
+
+    async def close(self) -> None:
+        """Answer nobody any more: who waits in a thread is refused. What waits to be told is dropped."""
+        self._is_closed = True
+        while not self._waiting.empty():
+            self._waiting.get_nowait()
+        tasks = tuple(self._from_threads)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def run_one(self, hook_id: str, occurrence: Occurrence) -> Record:
+        """Run one hook, whatever its matcher says. Raises NotFoundError."""
+        _, record = await self._run(self._get(hook_id), occurrence, encode(document(occurrence)))
+        return record
+
+    async def replay(self, record_id: str) -> Record:
+        """Run a hook again on what it was given then. Raises NotFoundError when there is no such run, or no such hook any more."""
+        old = self._recorder.get(record_id)
+        if old is None:
+            raise NotFoundError(f"there is no run {record_id[:80]!r}; `parachute hooks history` shows the last ones")
+        if old.is_stdin_cut:
+            raise ParachuteError(f"run {record_id[:80]} cannot be replayed: what the hook was given was too long to be kept whole")
+        hook = self._get(old.hook)
+        if hook.event != old.event:
+            raise NotFoundError(f"{old.hook} is for {hook.event} now, not for {old.event}")
+        occurrence = Occurrence(event=hook.event, at=self._clock(), data={}, vault=self._vault)
+        _, record = await self._run(hook, occurrence, old.stdin.encode("utf-8", "backslashreplace"))
+        return record
+
+    def approve(self, names: Iterable[str] | None = None) -> list[str]:
+        """Let hooks run as they are now: those of these ids, or all. Returns the files that are pinned anew. Raises NotFoundError."""
+        hooks = self._set.hooks if names is None else tuple(self._get(name) for name in names)
+        found = self._approvals.approve([file for hook in hooks for file in hook.files])
+        self._check_approvals()
+        return found
+
+    def _arrange(self) -> None:
+        found: dict[str, list[tuple[Hook, Test]]] = {}
+        for hook in self._set.hooks:
+            try:
+                found.setdefault(hook.event, []).append((hook, compile_hook(hook)))
+            except ValueError:
+                continue  # it never matches; the problems say so
+        self._by_event = {event: tuple(sorted(pairs, key=lambda pair: pair[0].order)) for event, pairs in found.items()}
+        self._wanted = frozenset(self._by_event) | (frozenset() if self._set.is_whole or not self._fails_closed else BLOCKING)
+
+    def _get(self, hook_id: str) -> Hook:
+        for hook in self._set.hooks:
+            if hook.id == hook_id:
+                return hook
+        raise NotFoundError(f"there is no hook {hook_id[:80]!r}; `parachute hooks list` shows them")
+
+    def _choose(self, occurrence: Occurrence) -> list[Hook]:
+        """The hooks that are meant, in their order; one that runs only once is taken once a session."""
+        chosen: list[Hook] = []
+        for hook, matches in self._by_event.get(occurrence.event, ()):
+            if not matches(occurrence):
+                continue
+            key = (hook.id, occurrence.session_id or "")
+            if hook.once and key in self._done:
+                continue
+            if hook.once:
+                self._done.add(key)
+            chosen.append(hook)
+        if occurrence.event == "session.end":
+            self._done = {key for key in self._done if not key[1] or key[1] != occurrence.session_id}
+        return chosen
+
+    def _unreadable(self, event: str) -> Decision | None:
+        """The refusal where nobody knows what there would be to object, and that is not to pass."""
+        if self._is_closed and is_blocking(event):
+            return _STOPPING
+        if self._set.is_whole or not self._fails_closed or not is_blocking(event):
+            return None
+        return Decision(allowed=False, reason="the hooks cannot be asked: " + "; ".join(self._set.problems))
+
+    async def _decide(self, occurrence: Occurrence, hooks: Sequence[Hook], *, is_background: bool = False) -> Decision:
+        answers: list[Answer] = []
+        decision = ALLOWED
+        for _, stage in groupby(hooks, key=lambda hook: hook.order):
+            stdin = encode(document(occurrence))
+            running = [self._run(hook, occurrence, stdin, is_background=is_background) for hook in stage]
+            answers += [self._shortened(answer) for answer, _ in await _all(running)]
+            decision = combine(occurrence.event, answers)
+            if not decision.allowed or decision.stop:
+                break
+            if decision.updated_input is not None:
+                occurrence = replace(occurrence, data={**occurrence.data, "tool_input": decision.updated_input})
+        self._note_late(occurrence.event, answers, is_background=is_background)
+        return decision
+
+    async def _run(self, hook: Hook, occurrence: Occurrence, stdin: bytes, *, is_background: bool = False) -> tuple[Answer, Record]:
+        refusal = self._refusal(hook)
+        if refusal is not None:
+            ran = Ran(exit_code=None, stdout=b"", stderr=b"", took_ms=0.0, problem=refusal)
+        else:
+            ran = await self._runner.run(
+                argv=hook.argv,
+                command=hook.command,
+                stdin=stdin,
+                env=self._environment(occurrence.event),
+                cwd=occurrence.folder,
+                timeout_s=hook.timeout_s,
+                is_background=is_background,
+            )
+        answer = read_answer(hook, ran, fails_closed=self._fails_closed)
+        self._tallies.setdefault(hook.id, Tally()).count(ran.took_ms, is_failure=answer.failure is not None)
+        self._note(hook, occurrence.event, answer.failure)
+        record = await asyncio.to_thread(
+            self._recorder.keep, hook=hook.id, event=hook.event, at=self._clock(), stdin=stdin, ran=ran, decision=_word(hook, answer)
+        )
+        return answer, record
+
+    def _environment(self, event: str) -> dict[str, str]:
+        return {
+            **self._env,
+            "CLAUDE_PROJECT_DIR": str(self._vault),
+            "PARACHUTE_VAULT": str(self._vault),
+            "PARACHUTE_EVENT": event,
+            "PARACHUTE_HOME": str(self._home),
+        }
+
+    def _shortened(self, answer: Answer) -> Answer:
+        """The answer with what is too long for a model put into a file."""
+        try:
+            return replace(
+                answer,
+                blocks=None if answer.blocks is None else self._long.short(answer.blocks),
+                context=tuple(map(self._long.short, answer.context)),
+                messages=tuple(map(self._long.short, answer.messages)),
+            )
+        except OSError as error:
+            log.warning("a hook's long text could not be kept", extra={"hook": answer.hook, "error": error.strerror})
+            return answer
+
+    def _with_stops(self, occurrence: Occurrence) -> Occurrence:
+        """Tell a hook at a turn's end that it runs because of an earlier objection, as Claude Code does."""
+        count = self._stops.get(occurrence.session_id or "", 0)
+        if occurrence.event != "stop.before" or not count or "stop_hook_active" in occurrence.data:
+            return occurrence
+        return replace(occurrence, data={**occurrence.data, "stop_hook_active": True})
+
+    def _count_stops(self, occurrence: Occurrence, decision: Decision) -> Decision:
+        """After so many objections in a row the turn ends all the same."""
+        if occurrence.event != "stop.before":
+            return decision
+        session = occurrence.session_id or ""
+        count = 0 if decision.allowed else self._stops.get(session, 0) + 1
+        if 0 < count <= _MOST_STOPS:
+            self._stops[session] = count
+            return decision
+        self._stops.pop(session, None)
+        if not count:
+            return decision
+        words = f"the turn ends, though a hook objects: it has objected {_MOST_STOPS} times in a row"
+        return replace(decision, allowed=True, permission=None, failures=(*decision.failures, words))
+
+    async def _ask_here(self, occurrence: Occurrence) -> Decision:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101  a coroutine runs in one
+        self._from_threads.add(task)
+        try:
+            return await self.ask(occurrence)
+        finally:
+            self._from_threads.discard(task)
+
+    def _put(self, told: _Told) -> None:
+        if self._is_closed:
+            return
+        if self._waiting.qsize() >= _MOST_WAITING:
+            self._waiting.get_nowait()
+            self._say(_WAITING, f"more than {_MOST_WAITING:,} events wait for their hooks; the oldest are dropped, untold")
+        self._waiting.put_nowait(told)
+
+    async def _work(self) -> None:
+        while True:
+            told = await self._waiting.get()
+            try:
+                await self._decide(told.occurrence, told.hooks, is_background=True)
+            except Exception:
+                log.exception("a hook could not be told", extra={"event": told.occurrence.event})
+            if self._waiting.empty():
+                self._say(_WAITING, None)
+
+    def _note_late(self, event: str, answers: Iterable[Answer], *, is_background: bool) -> None:
+        """Log the objections that nobody waited for, or that come when it has happened. A broken hook's is logged already."""
+        if not is_background and (is_blocking(event) or is_handed_on(event)):
+            return
+        for answer in answers:
+            if answer.blocks is not None and answer.failure is None:
+                self._fail(answer.hook, event, too_late(event, answer.hook, answer.blocks))
+
+    def _note(self, hook: Hook, event: str, failure: str | None) -> None:
+        """Log a failure, or that the hook does its work again. Of its own events nothing is told, or it would go round."""
+        if failure is not None:
+            self._fail(hook.id, event, failure)
+        if event not in _OWN_EVENTS:
+            self._say(_subject(hook.id), failure)
+
+    def _fail(self, hook: str, event: str, message: str) -> None:
+        error = HookError(hook=hook, message=message, timestamp=self._clock())
+        self._errors.append(error)
+        log.warning("a hook failed", extra={"hook": hook, "event": event, "problem": message})
+        if self._on_error is not None and event not in _OWN_EVENTS:
+            self._on_error(error)
+
+    def _say(self, subject: str, problem: str | None) -> None:
+        if problem is None and subject not in self._reported:
+            return
+        (self._reported.discard if problem is None else self._reported.add)(subject)
+        self._report(subject, problem)
+
+    def _check_approvals(self) -> None:
+        """Say at once which hooks are not going to run; what is seen for the first time is pinned by this."""
+        for hook in self._set.hooks:
+            self._say(_subject(hook.id), self._refusal(hook))
+
+    def _refusal(self, hook: Hook) -> str | None:
+        """Why it may not run as it is now; None: it may."""
+        return self._approvals.refusal_of(hook.files) if self._must_approve and hook.files else None
+
+    def _list(self, hook: Hook) -> Listed:
+        tally = self._tallies.get(hook.id, Tally())
+        return Listed(
+            hook=hook,
+            claude=claude_name(hook.event),
+            blocking=hook.may_block,
+            problem=self._refusal(hook),
+            runs=tally.runs,
+            failures=tally.failures,
+            last_ms=tally.last_ms,
+            slowest_ms=tally.slowest_ms,
+        )
+
+
+async def _all(running: Sequence[Coroutine[None, None, _T]]) -> list[_T]:
+    """All at once; one alone needs no task of its own."""
+    if len(running) == 1:
+        return [await running[0]]
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one) for one in running]
+    return [task.result() for task in tasks]
+
+
+def _subject(hook_id: str) -> str:
+    return f"hooks:{hook_id}"
+
+
+def _word(hook: Hook, answer: Answer) -> str:
+    """What one hook's answer comes to, for its record."""
+    if answer.failure is not None:
+        return f"{'blocked' if answer.blocks else 'failed'}: {answer.failure}"
+    if answer.blocks is not None:
+        return f"{'blocked' if hook.may_block else 'objected'}: {answer.blocks}"
+    return answer.permission or ("stopped" if answer.stop_reason is not None else "allowed" if hook.may_block else "done")
+
+
+def _is_on_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,108 @@
+"""Names: one event, three spellings, and nothing that is not understood goes by in silence."""
+
+from __future__ import annotations
+
+import pytest
+
+from parachuted.hooks.names import (
+    BLOCKING,
+    CLAUDE_EVENTS,
+    CLAUDE_NAMES,
+    UnknownEventError,
+    claude_name,
+    is_blocking,
+    known_events,
+    parse_event,
+    parse_script_name,
+)
+
+
+def test_claude_codes_33_events_are_known_by_name():
+    assert len(CLAUDE_EVENTS) == 33
+    assert set(CLAUDE_NAMES.values()) <= CLAUDE_EVENTS
+
+
+@pytest.mark.parametrize(
+    ("claude", "ours"),
+    [
+        ("SessionStart", "session.start"),
+        ("SessionEnd", "session.end"),
+        ("UserPromptSubmit", "prompt.before"),
+        ("PreToolUse", "tool.before"),
+        ("PostToolUse", "tool.after"),
+        ("Stop", "stop.before"),
+        ("PreCompact", "compact.before"),
+    ],
+)
+def test_an_event_with_the_same_meaning_has_both_names(claude: str, ours: str):
+    assert parse_event(claude) == ours == parse_event(ours)
+    assert claude_name(ours) == claude
+
+
+@pytest.mark.parametrize("name", sorted(CLAUDE_EVENTS - set(CLAUDE_NAMES.values())))
+def test_an_event_of_claude_code_without_a_counterpart_is_told_of_by_name(name: str):
+    with pytest.raises(UnknownEventError, match=f"{name} has no counterpart here"):
+        parse_event(name)
+
+
+@pytest.mark.parametrize("name", ["write.before", "bubble.before", "tool.before", "module.load.before"])
+def test_what_comes_before_an_act_can_be_stopped(name: str):
+    assert is_blocking(name)
+    assert name in BLOCKING
+
+
+@pytest.mark.parametrize("name", ["write.before", "bubble.before", "module.load.before", "file.modified", "daily.entry.created"])
+def test_our_own_events_have_no_name_of_claude_codes(name: str):
+    assert claude_name(name) is None
+
+
+@pytest.mark.parametrize("name", ["session.start", "session.end", "file.created", "task.finished", "tool.after", "daily.entry.created"])
+def test_what_has_happened_cannot_be_stopped(name: str):
+    assert not is_blocking(name)
+    assert name in known_events()
+
+
+@pytest.mark.parametrize("name", ["file.changed", "write.afterwards.before", "tool.befor", "nonsense", "Pretooluse", "", "a..b"])
+def test_a_name_that_can_never_happen_is_refused(name: str):
+    with pytest.raises(UnknownEventError):
+        parse_event(name)
+
+
+@pytest.mark.parametrize("name", ["telegram-bot.message", "weather.rain.expected", "daily.something.else"])
+def test_a_dotted_name_may_be_a_modules_own(name: str):
+    assert parse_event(name) == name
+
+
+@pytest.mark.parametrize(
+    ("script", "event"),
+    [
+        ("on-session-start.py", "session.start"),
+        ("on-session-end.sh", "session.end"),
+        ("on-daily-entry.py", "daily.entry.created"),
+        ("on-context-limit.py", "context.limit.approaching"),
+        ("on-project-mention.py", "brain.mention.detected"),
+        ("on-daily-entry-created.sh", "daily.entry.created"),
+        ("on-daily.entry.created.sh", "daily.entry.created"),
+        ("on-daily.entry.created", "daily.entry.created"),
+        ("on-file-modified", "file.modified"),
+        ("on-write.before.py", "write.before"),
+        ("on-module-load-before.py", "module.load.before"),
+        ("on-PreToolUse.sh", "tool.before"),
+        ("on-UserPromptSubmit", "prompt.before"),
+        ("on-weather-rain.sh", "weather.rain"),
+        ("on-telegram-bot.message.sh", "telegram-bot.message"),
+    ],
+)
+def test_a_dropped_script_says_by_its_name_what_it_is_for(script: str, event: str):
+    assert parse_script_name(script) == event
+
+
+@pytest.mark.parametrize("name", ["helpers.py", "README.md", "session-start.py", "online.py", ".on-session-start.py"])
+def test_a_file_that_is_not_called_on_something_is_no_hook(name: str):
+    assert parse_script_name(name) is None
+
+
+@pytest.mark.parametrize("name", ["on-nonsense.py", "on-Notification.sh", "on-file-changed.py", "on-.py"])
+def test_a_script_for_no_event_is_refused_by_name(name: str):
+    with pytest.raises(UnknownEventError):
+        parse_script_name(name)
