@@ -14,6 +14,7 @@ import yaml
 from parachuted.vault.bounded_yaml import YamlRefusedError, plain_text, read_events
 
 _NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
+_BREAKS = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")  # what ends a line in YAML, or may not stand in it at all
 _STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 
 
@@ -59,7 +60,12 @@ def _as_yaml(text: str) -> str:
         json.loads(text.lstrip("\ufeff"))
     except (ValueError, RecursionError):
         return text  # braces are YAML too
-    return _STRING.sub(lambda found: json.dumps(json.loads(found[0]), ensure_ascii=False), text).replace("\t", " ")
+    return _STRING.sub(_respelled, text).replace("\t", " ")
+
+
+def _respelled(found: re.Match[str]) -> str:
+    spelled = json.dumps(json.loads(found[0]), ensure_ascii=False)
+    return _BREAKS.sub(lambda sign: f"\\u{ord(sign[0]):04x}", spelled)
 
 
 def _explain(error: YamlRefusedError) -> str:

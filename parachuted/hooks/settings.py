@@ -249,4 +249,5 @@ def _words(command: str) -> list[str]:
 
 
 def _worded(message: str) -> str:
-    return message[:1].lower() + message[1:].replace("Input should", "should")
+    words = message.replace("Input should", "should")
+    return words[:1].lower() + words[1:]
