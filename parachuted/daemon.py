@@ -54,6 +54,7 @@ AUDIT_HEAD = "audit.head"
 _REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where this machine reaches what listens on every address
 _LOOK_AT_KEYS_S = 0.5  # for open streams: a request looks by itself
 _LOOKS_A_FLUSH = 1200  # ten minutes
+_M_ARENA_MAX, _HEAPS = -8, 2
 _STATE_IS_GONE = "the state folder was deleted under the daemon; `parachute restart` begins it anew"
 
 
@@ -101,6 +102,13 @@ def _give_memory_back() -> None:
         trim(0)
 
 
+def _keep_few_heaps() -> None:
+    """glibc gives each thread a heap of its own, up to eight a core, most of them half empty; two do for ours (mallopt(3), M_ARENA_MAX)."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_ARENA_MAX, _HEAPS)
+
+
 class Daemon:
     """One vault's daemon. `run` is its life; `stop` ends it."""
 
@@ -112,6 +120,7 @@ class Daemon:
 
         `flags` are what the command was given beside the settings, for whoever begins it again.
         """
+        _keep_few_heaps()
         self.settings, self.chosen, self.clock, self._flags = settings, chosen, clock, dict(flags or {})
         self._home = home
         if not settings.vault.is_dir():
