@@ -10,16 +10,23 @@ from datetime import datetime
 from parachuted.vault import new_id
 
 _CAUSES: ContextVar[tuple[str, ...]] = ContextVar("parachuted_causes", default=())
+_RUNS: ContextVar[tuple[str, ...]] = ContextVar("parachuted_runs", default=())
 
 
 @contextlib.contextmanager
-def carrying(causes: Sequence[str]) -> Iterator[None]:
-    """Inside, what the module does carries on these: around a handler of an event, those of the event."""
-    token = _CAUSES.set(tuple(causes))
+def carrying(causes: Sequence[str], runs: Sequence[str] = ()) -> Iterator[None]:
+    """Inside, what the module does carries on these: around a handler of an event, the event's. `runs` are those that led there last."""
+    token, before = _CAUSES.set(tuple(causes)), _RUNS.set(tuple(runs))
     try:
         yield
     finally:
+        _RUNS.reset(before)
         _CAUSES.reset(token)
+
+
+def runs_before() -> tuple[str, ...]:
+    """The runs that led to this, which an undo of theirs takes it back with."""
+    return _RUNS.get()
 
 
 def carried() -> tuple[str, ...]:

@@ -23,7 +23,10 @@ _STEP_TEXT = 2000
 
 @dataclass(slots=True, kw_only=True)
 class Account:
-    """One run. `changes` is what it reviews, `written` what it wrote so far."""
+    """One run. `changes` is what it reviews, `written` what it wrote so far, `agent` who works: a curator, or a module's agent.
+
+    `beyond` counts what it may have read besides: then its words are not for a caller who sees but a part of the vault.
+    """
 
     task: Task
     backend: str
@@ -34,6 +37,9 @@ class Account:
     written: Sequence[Written]
     steps: list[dict[str, object]] = field(default_factory=list)
     cost: Finished | None = None
+    agent: str = NAME
+    system_prompt: str = SYSTEM_PROMPT
+    beyond: int = 0
 
     def note(self, step: Step) -> None:
         """Take in a step of the agent's."""
@@ -80,7 +86,7 @@ class Accounts:
             "id": task.run,
             "task": task.id,
             "watcher": printable(task.watcher),
-            "agent": NAME,
+            "agent": account.agent,
             "backend": account.backend,
             "model": account.model,
             "causes": [self._cause(cause) for cause in task.causes],
@@ -90,10 +96,10 @@ class Accounts:
             "outcome": state,
             "reason": outcome.reason,
             "reviewed": [_reviewed(note) for note in account.changes[:_MOST_REVIEWED]],
-            "reviewed_count": len(account.changes),
+            "reviewed_count": len(account.changes) + account.beyond,
             "wrote": [self._wrote(path, digests) for path, digests in account.net.items()],
             "steps": account.steps,
-            "prompt_digest": hashlib.sha256(f"{SYSTEM_PROMPT}\0{account.prompt}".encode("utf-8", "replace")).hexdigest(),
+            "prompt_digest": hashlib.sha256(f"{account.system_prompt}\0{account.prompt}".encode("utf-8", "replace")).hexdigest(),
             "cost_usd": cost.cost_usd if cost else 0.0,
             "input_tokens": cost.input_tokens if cost else 0,
             "output_tokens": cost.output_tokens if cost else 0,

@@ -14,13 +14,18 @@ from parachuted.tasks import Outcome, Task
 from parachuted.vault import printable
 
 _SHOWN = 600
+_CURATOR = "curator"
 
 
 class RunAudit:
     """One run's. Calls that were refused before any tool was reached are told too, from the steps that the backend yields."""
 
-    def __init__(self, recorder: Recorder, clock: Callable[[], datetime], task: Task, *, agent: str, backend: str) -> None:
+    def __init__(
+        self, recorder: Recorder, clock: Callable[[], datetime], task: Task, *, agent: str, backend: str, module: str = _CURATOR
+    ) -> None:  # fmt: skip
+        """`module` is whose tools the agent calls."""
         self._recorder, self._clock, self._task, self._agent, self._backend = recorder, clock, task, agent, backend
+        self._module = module
         self._told: Counter[tuple[str, bool]] = Counter()
         self._began = time.perf_counter()
 
@@ -61,10 +66,10 @@ class RunAudit:
         return call
 
     def _call(self, name: str, arguments: Mapping[str, object], result: ToolResult, took: float) -> None:
-        path = arguments.get("file_path")
+        path = arguments.get("file_path", arguments.get("path"))
         paths = [path[:_SHOWN]] if isinstance(path, str) else []
         error = result.text[:_SHOWN] if result.is_error else None
-        self._tell("mcp_call", "curator", f"curator.{name[:_SHOWN]}", paths=paths, took=took, error=error)
+        self._tell("mcp_call", self._module, f"{self._module}.{name[:_SHOWN]}", paths=paths, took=took, error=error)
 
     def _tell(
         self, kind: EventType, module: str, endpoint: str, *, paths: Sequence[str], took: float = 0.0, error: str | None = None
