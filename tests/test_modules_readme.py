@@ -1,0 +1,138 @@
+"""modules/README: every table is held against the code, and its modules are run."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import parachuted.modules
+import parachuted.testing
+from parachuted.cli.parser import make_parser
+from parachuted.modules import AgentConfig, Module, SandboxConfig, VaultAccess
+from parachuted.modules.arguments import plan
+from parachuted.modules.declared import describe, resolve_handler
+from parachuted.modules.manifest import Manifest, read_manifest
+from parachuted.modules.skeleton import new_module
+from tests.modules.paper import Paper, loaded
+
+README = (Path(__file__).resolve().parent.parent / "modules/README.md").read_text("utf-8")
+
+
+def table(head: str) -> list[list[str]]:
+    """The rows of the table whose first head that is."""
+    lines = README.partition(f"\n| {head} |")[2].splitlines()[2:]
+    rows = lines[: next(number for number, line in enumerate(lines) if not line.startswith("|"))]
+    assert rows
+    return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows]
+
+
+def named(head: str) -> list[str]:
+    return [re.findall(r"`([A-Za-z_]+)", row[0])[0] for row in table(head)]
+
+
+def block(language: str, beginning: str) -> str:
+    found = [one for one in re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL) if one.startswith(beginning)]
+    assert len(found) == 1, beginning
+    return found[0]
+
+
+def functions(code: str) -> dict[str, str]:
+    nodes = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.AsyncFunctionDef)]
+    return {node.name: ast.dump(node) for node in nodes}
+
+
+@pytest.fixture
+def shopping(tmp_path: Path) -> Path:
+    new_module(tmp_path / "shopping-list", "shopping-list")
+    return tmp_path / "shopping-list"
+
+
+def test_the_public_names_are_told_and_no_others():
+    assert sorted(named("name")) == sorted(parachuted.modules.__all__)
+
+
+def test_what_is_inside_a_method_is_told_and_nothing_else():
+    has = {name for name in dir(Module(Paper())) if not name.startswith("_")}
+
+    assert sorted([re.sub(r"^self\.", "", re.findall(r"`([a-z_.]+)", row[0])[0]) for row in table("inside a method")]) == sorted(
+        has - {"name", "version", "description", "permissions", "agents", "provides"}
+    )
+
+
+def test_every_field_of_the_manifest_is_told_and_whether_it_is_needed():
+    needed = {name for name, one in inspect.signature(Manifest).parameters.items() if one.default is inspect.Parameter.empty}
+
+    assert [row[0].strip("`") for row in table("field")] == [
+        *(one.name for one in fields(Manifest) if one.name in {"name", "version", "module"}),
+        *(one.name for one in fields(Manifest) if one.name not in {"name", "version", "module", "notes"}),
+    ]
+    assert {row[0].strip("`") for row in table("field") if row[1] == "yes"} == needed
+
+
+@pytest.mark.parametrize(("head", "kind"), [("field of `AgentConfig`", AgentConfig), ("field of `SandboxConfig`", SandboxConfig)])
+def test_every_field_of_an_agent_is_told(head, kind):
+    assert named(head) == [one.name for one in fields(kind)]
+
+
+def test_every_call_of_the_vault_is_told_with_its_parameters():
+    told = {re.findall(r"`(\w+)\((.*)\)`", row[0])[0] for row in table("call")}
+    asked = {name: function for name, function in vars(VaultAccess).items() if inspect.iscoroutinefunction(function)}
+
+    assert told == {(name, ", ".join(list(inspect.signature(function).parameters)[1:])) for name, function in asked.items()}
+
+
+def test_the_first_module_is_what_the_command_makes(shopping: Path):
+    assert block("yaml", "# What this module is") == (shopping / "manifest.yaml").read_text()
+    made = functions((shopping / "module.py").read_text())
+    shown = functions(block("python", "class ShoppingListModule"))
+    assert {name: made.get(name) for name in shown} == shown
+    assert {"list_items", "add_item", "search"} == set(shown)
+    tests = functions((shopping / "tests/test_shopping_list.py").read_text())
+    assert set(functions(block("python", "import tempfile"))) <= set(tests)
+
+
+def test_the_commands_can_be_typed():
+    lines = [line for one in re.findall(r"^```sh\n(.*?)^```", README, re.MULTILINE | re.DOTALL) for line in one.splitlines()]
+    lines += re.findall(r"`(parachute [^`]+)`", README)
+
+    for line in lines:
+        assert make_parser().parse_args(shlex.split(line)[1:]).run
+    assert len(lines) > 6
+
+
+async def test_the_whole_module_works(tmp_path: Path):
+    (tmp_path / "module.py").write_text(block("python", '"""Quotes'))
+    (tmp_path / "manifest.yaml").write_text(block("yaml", "name: quotes"))
+    with loaded(tmp_path) as (cls, manifest):
+        declared, paper = describe(cls, manifest), Paper("quotes")
+        module = cls(paper)
+        await module.on_enable()
+        assert (await module.today()).status == 404
+
+        paper.vault.notes = {"Quotes/a.md": "A", "Quotes/b.md": "B"}
+        today = resolve_handler(module, "today")
+        assert {(await today(**plan(today).bind({}, {"day": day})))["text"] for day in ("2026-01-05", "2026-01-06")} == {"A", "B"}
+        assert [item["text"] async for item in module.all()] == ["A", "B"]
+        await module.on_created(path="Quotes/c.md")
+        await module.morning()
+        assert paper.published == [("quotes.quote.added", {"path": "Quotes/c.md"})]
+        assert [(one.path, one.streams) for one in declared.routes] == [("/today", False), ("/all", True)]
+        assert read_manifest((tmp_path / "manifest.yaml").read_bytes()).permissions.read == ("Quotes/**",)
+
+
+@pytest.mark.skipif(not hasattr(parachuted.testing, "running_module"), reason="parachuted.testing has no running_module yet")
+def test_its_test_passes(shopping: Path):
+    (shopping / "tests/test_shopping_list.py").write_text(block("python", "import tempfile"))
+    done = subprocess.run(
+        [sys.executable, "-m", "unittest", "discover", "-s", str(shopping / "tests")], capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, "Ran 1 test" in done.stderr) == (0, True), done.stderr
