@@ -97,13 +97,13 @@ _KINDS = (
     EventKind(
         name="write.before",
         tells="Something is about to be written in the vault.",
-        fields=("path", "file_path", "from", "actor", "run", "causes", "operation", "base", "digest", "changed"),
+        fields=("path", "from", "actor", "run", "causes", "operation", "base", "digest", "sections", "frontmatter"),
         blocks=True,
     ),
     EventKind(
         name="bubble.before",
         tells="A watcher is about to be woken.",
-        fields=("watcher", "path", "run", "paths", "causes", "most_cost_usd"),
+        fields=("watcher", "run", "paths", "causes", "most_cost_usd"),
         blocks=True,
     ),
     EventKind(

@@ -4,6 +4,7 @@ from parachuted.tools.aftermath import Aftermath
 from parachuted.tools.context_files import ContextFiles, Grant, finished
 from parachuted.tools.curator import Curator, Parts
 from parachuted.tools.doctor import Doctor, Oddity
+from parachuted.tools.hooked import AgentHooks, Asker, Unasked
 from parachuted.tools.migration import Migrated, Migration
 from parachuted.tools.move import Moved, Mover
 from parachuted.tools.undo import Undo, Undone
@@ -11,6 +12,8 @@ from parachuted.tools.why import LineOrigin, Why
 
 __all__ = [
     "Aftermath",
+    "AgentHooks",
+    "Asker",
     "ContextFiles",
     "Curator",
     "Doctor",
@@ -22,6 +25,7 @@ __all__ = [
     "Mover",
     "Oddity",
     "Parts",
+    "Unasked",
     "Undo",
     "Undone",
     "Why",

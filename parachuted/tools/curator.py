@@ -11,15 +11,17 @@ from datetime import datetime
 
 from parachuted.agents import Backend, Job, Limits
 from parachuted.bubbling import Review, Reviews, Watches
-from parachuted.errors import AgentFailedError, AgentUnavailableError, ParachuteError, StorageFailedError
+from parachuted.errors import ActRefusedError, AgentFailedError, AgentUnavailableError, ParachuteError, StorageFailedError
 from parachuted.events import Bus
 from parachuted.events.audit import Recorder, Unrecorded
+from parachuted.hooks.told import told_cause, told_data
 from parachuted.state import State
 from parachuted.tasks import Causes, Outcome, Queue, Task
 from parachuted.tools.account import NAME, Account, Accounts
 from parachuted.tools.audited import RunAudit
 from parachuted.tools.briefing import SYSTEM_PROMPT, changed_notes, prompt_for
 from parachuted.tools.context_files import ContextFiles, Grant
+from parachuted.tools.hooked import AgentHooks, Asker, Unasked
 from parachuted.vault import Author, History, Index, Objects, Store, VaultPath, printable
 
 log = logging.getLogger(__name__)
@@ -49,6 +51,7 @@ class Parts:
     clock: Callable[[], datetime]
     notice: Callable[[Iterable[str]], Awaitable[None]]
     audit: Recorder = field(default_factory=Unrecorded)
+    asker: Asker = field(default_factory=Unasked)
 
 
 class Curator:
@@ -132,10 +135,15 @@ class Curator:
     async def _ask(self, account: Account, files: ContextFiles, audit: RunAudit) -> Outcome:
         if not account.changes:
             return Outcome(result="unchanged", reason="nothing was left to review")
-        task = account.task
+        task, hooks = account.task, self._hooks(account.task)
+        try:
+            await self._let_bubble(hooks, account)
+            account.prompt = await hooks.prompt(account.prompt)
+        except ActRefusedError as error:  # the differences stay open, and nobody asks again before there is another
+            return Outcome(result="failed", reason=error.message)
         job = Job(
             id=str(task.run), watcher=printable(task.watcher), system_prompt=SYSTEM_PROMPT, prompt=account.prompt,
-            tools=audit.tools(files.tools()),
+            tools=hooks.tools(audit.tools(files.tools())),
             limits=self._limits, changes=tuple(account.changes), at=account.started, session_id=self._session(task.watcher),
         )  # fmt: skip
         try:
@@ -151,7 +159,36 @@ class Curator:
         except Exception as error:
             log.exception("the agent's backend broke", extra={"run": task.run})
             return Outcome(result="failed", reason=f"the backend {self._backend.name} broke: {type(error).__name__}")
+        ending = await hooks.stopping(account.last_said)
+        if not ending.allowed:
+            log.info("a hook wants a run to go on, which no run does", extra={"run": task.run, "reason": ending.reason})
         return _outcome(files, account)
+
+    def _hooks(self, task: Task) -> AgentHooks:
+        parts, first = self._parts, task.causes[0] if task.causes else None
+        began = parts.causes.get(first) if first is not None else None
+        root = printable(began.path) if began is not None else None
+        cause = told_cause(task.causes, actor=NAME, run=task.run, root=root, depth=1 + len(task.parents))
+        return AgentHooks(
+            asker=parts.asker, clock=parts.clock, vault=parts.store.folder, session_id=str(task.run), agent=NAME, cause=cause,
+            publish=parts.bus.publish,
+        )  # fmt: skip
+
+    async def _let_bubble(self, hooks: AgentHooks, account: Account) -> None:
+        """Ask whether the watcher may be woken. Raises ActRefusedError."""
+        if not self._parts.asker.wants("bubble.before"):
+            return
+        task = account.task
+        data = {
+            "watcher": printable(task.watcher), "run": task.run, "paths": [note.path for note in account.changes],
+            "causes": list(task.causes), "most_cost_usd": self._limits.max_cost_usd if self._backend.name != "offline" else 0.0,
+        }  # fmt: skip
+        texts = [note.diff for note in account.changes if note.diff]
+        units = list(dict.fromkeys(f"{note.path}#{unit}" for note in account.changes for unit in note.units))
+        told = told_data(data, self._parts.store.folder)
+        decision = await hooks.asker.ask(hooks.occurrence("bubble.before", told, diff={"text": "\n".join(texts), "changed": units}))
+        if not decision.allowed:
+            raise ActRefusedError(f"a hook objected to waking {printable(task.watcher)}: {decision.reason}")
 
     async def _follow(self, job: Job, account: Account, audit: RunAudit) -> None:
         """Do the job. The backend keeps the limits; one that does not is ended some time later."""

@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import TypeVar
 
 from parachuted.errors import ConflictError, NotFoundError, ParachuteError, PathRefusedError, StorageFailedError
@@ -92,6 +93,11 @@ class Store:
     def resolve(self, path: VaultPath) -> VaultPath:
         """Where the file is that `path` names, links followed."""
         return self._resolved(path)
+
+    @property
+    def folder(self) -> Path:
+        """The vault's folder."""
+        return self._root.folder
 
     @property
     def is_asked(self) -> bool:

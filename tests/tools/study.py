@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from parachuted.agents import Backend, Limits
 from parachuted.tasks import Outcome
 from parachuted.testing import ScriptedBackend
 from parachuted.tools import Aftermath, Curator, Parts, Undo
+from parachuted.tools.hooked import Asker
 from parachuted.vault import History, Store, VaultPath, VaultRoot
 from tests.bubbling.desk import Desk
 
@@ -29,11 +30,11 @@ class Study(Desk):
         self.undo = Undo(
             store=self.store, objects=self.objects, history=self.history, bus=self.reconciler.bus, clock=self.clock, notice=self.notice
         )  # fmt: skip
-        parts = Parts(
+        self.parts = Parts(
             store=self.store, objects=self.objects, index=self.index, history=self.history, state=self.state, watches=self.watches,
             reviews=self.reviews, causes=self.causes, queue=self.queue, bus=self.reconciler.bus, clock=self.clock, notice=self.notice,
         )  # fmt: skip
-        self.curator = Curator(parts, self.backend, model=None, limits=LIMITS)
+        self.curator = Curator(self.parts, self.backend, model=None, limits=LIMITS)
         self.aftermath = Aftermath(
             state=self.state,
             queue=self.queue,
@@ -43,6 +44,10 @@ class Study(Desk):
             undo=self.undo,
             clock=self.clock,
         )
+
+    def hook(self, asker: Asker) -> None:
+        """From now on the curator asks these hooks."""
+        self.curator = Curator(replace(self.parts, asker=asker), self.backend, model=None, limits=LIMITS)
 
     def reopen(self) -> None:
         """The daemon is gone, without a word, and the next one opens the state."""
