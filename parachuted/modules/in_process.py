@@ -78,7 +78,8 @@ class InProcess:
             self._is_enabled = True
             await self._walled("on_enable", self._module.on_enable(), self._begin_limit_s)
             found = await self._walled("interfaces", _awaited(self._module.interfaces), self._begin_limit_s)
-            self._interfaces = dict(found) if isinstance(found, Mapping) else {}
+            named = dict(found) if isinstance(found, Mapping) else {}
+            self._interfaces = {name: named.get(name, self._module) for name in self.declared.provides}
         except BaseException:
             await self.stop()
             raise
@@ -109,7 +110,7 @@ class InProcess:
         """Call a route's or a tool's handler."""
         found = self._handler(handler)
         bound = found.arguments.bind(path, query, arguments)
-        return await self._walled(handler, _answer(found.function, bound), timeout_s)
+        return await self._walled(handler, _answer(found.function, bound), timeout_s, has_caller=True)
 
     async def tell(self, handler: str, data: Mapping[str, object], *, timeout_s: float = CALL_LIMIT_S) -> None:
         """Call an event's or a schedule's handler."""
@@ -134,7 +135,7 @@ class InProcess:
                 yield item
         finally:
             task.cancel()
-        await self._walled(handler, _awaited(lambda: task), CALL_LIMIT_S)
+        await self._walled(handler, _awaited(lambda: task), CALL_LIMIT_S, has_caller=True)
 
     def interface(self, name: str) -> object | None:
         """The object that it provides, each of its methods within the wall."""
@@ -156,15 +157,20 @@ class InProcess:
             self._handlers[name] = _Handler(resolve_handler(self._module, name))
         return self._handlers[name]
 
-    async def _walled(self, what: str, work: Coroutine[Any, Any, Result], timeout_s: float) -> Result:
-        """Run the module's code. What fails is kept as the problem and raised as ModuleFailedError."""
+    async def _walled(self, what: str, work: Coroutine[Any, Any, Result], timeout_s: float, *, has_caller: bool = False) -> Result:
+        """Run the module's code. What fails is kept as the problem and raised as ModuleFailedError.
+
+        `has_caller`: a named error is the answer of whoever called, and not the module's failure.
+        """
         try:
             result = await self._owner.run(work, timeout_s)
         except OverdueError as error:
             raise self._failed(what, f"{what} was not done after {timeout_s:g} s, and was ended") from error
         except ModuleFailedError as error:
-            raise self._failed(what, str(error) if what is _IMPORT else traceback_of(error)) from error
-        except ParachuteError:  # what it asked of the vault could not be done: whoever called is told so
+            raise self._failed(what, str(error).rstrip() if what is _IMPORT else traceback_of(error)) from error
+        except ParachuteError as error:  # such as: what it asked of the vault could not be done
+            if not has_caller:
+                raise self._failed(what, traceback_of(error)) from error
             self._problems.pop(what, None)
             raise
         except Exception as error:  # a module's callback
@@ -195,7 +201,7 @@ class _Handler:
 class _Walled:
     """An object of the module's in other modules' hands: its own public methods, none that every module has, each within the wall."""
 
-    def __init__(self, name: str, found: object, walled: Callable[[str, Coroutine[Any, Any, object], float], Awaitable[object]]) -> None:
+    def __init__(self, name: str, found: object, walled: Callable[..., Awaitable[object]]) -> None:
         self._name, self._found, self._call = name, found, walled
 
     def __getattr__(self, method: str) -> Callable[..., Awaitable[object]]:
@@ -205,7 +211,7 @@ class _Walled:
 
         async def call(*args: object, **kwargs: object) -> object:
             inspect.signature(function).bind(*args, **kwargs)  # the caller's mistake, if it is one
-            return await self._call(f"{self._name}.{method}", _awaited(function, *args, **kwargs), CALL_LIMIT_S)
+            return await self._call(f"{self._name}.{method}", _awaited(function, *args, **kwargs), CALL_LIMIT_S, has_caller=True)
 
         return call
 

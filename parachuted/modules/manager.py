@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -27,7 +27,7 @@ from parachuted.modules.finding import Found, Routes
 from parachuted.modules.in_process import InProcess
 from parachuted.modules.inbox import Inbox
 from parachuted.modules.interfaces import Interfaces, Provided
-from parachuted.modules.order import waves
+from parachuted.modules.order import Order, waves
 from parachuted.modules.publishing import Publishing
 from parachuted.modules.running import CALL_LIMIT_S, Running
 from parachuted.modules.services import Services
@@ -38,7 +38,6 @@ from parachuted.state import State
 
 log = logging.getLogger(__name__)
 
-_LOOK_S = 1.0
 _AT_ONCE = 8
 _BEFORE = "module.load.before"
 _CHANGED = "its folder is not what was approved; `parachute modules diff {0}` shows how, `parachute modules approve {0}` takes it"
@@ -82,7 +81,7 @@ class Modules:
     def __init__(  # noqa: PLR0913  the parts of a part
         self, *, trust: Trust, make_services: Callable[[Approved], Services], start_worker: Callable[[Approved, Services], Running],
         bus: Bus, asker: Asker, vault: Path, clock: Callable[[], datetime], report: Callable[[str, str | None], None],
-        preferred: Mapping[str, str], state: State | None = None,
+        preferred: Mapping[str, str], state: State | None = None, look_every_s: float = 1.0,
     ) -> None:  # fmt: skip
         self._trust, self._make_services, self._start_worker = trust, make_services, start_worker
         self._bus, self._asker, self._vault, self._clock, self._report = bus, asker, vault, clock, report
@@ -91,8 +90,9 @@ class Modules:
         self._routes = Routes()
         self._clockwork = Clockwork(clock, state)
         self._watchdog = Watchdog(self._blocked)
+        self._look_every_s = look_every_s
         self._kept: dict[str, _Kept] = {}
-        self._ranks: dict[str, int] = {}
+        self._order = Order(state)
         self._entries: list[Entry] = []
         self._changed: dict[str, str | None] = {}
         self._hears: dict[str, tuple[_Kept, ...]] = {}
@@ -122,20 +122,25 @@ class Modules:
                     self._begin_telling(kept)
                 while True:
                     self._clockwork.begin_due(self._group)
-                    await asyncio.sleep(_LOOK_S)
+                    await asyncio.sleep(self._look_every_s)
                     await self._look()
         finally:
             self._group = None
 
-    async def sync(self) -> None:
-        """Compare what runs with what may run, and act on the difference. To be called after each change of an approval."""
+    async def sync(self, names: Collection[str] | None = None) -> None:
+        """Compare what runs with what may run, and act on the difference. To be called after each change of an approval.
+
+        `names` are those that it is about; None: all.
+        """
         async with self._lock:
-            ready = await asyncio.to_thread(self._trust.ready)
+            ready = await asyncio.to_thread(self._trust.ready, names)
+            self._entries = await asyncio.to_thread(self._trust.entries)
             wanted = {one.name: one for one in ready}
-            self._ranks = {one.name: rank for rank, one in enumerate(ready)}
-            await self._end([kept for name, kept in self._kept.items() if wanted.get(name) != kept.approved])
+            mine = [kept for name, kept in self._kept.items() if names is None or name in names]
+            await self._end([kept for kept in mine if wanted.get(kept.approved.name) != kept.approved])
             await self._begin([one for one in ready if one.name not in self._kept])
-            await self._see_entries()
+            self._tell_changes()
+            self._report("modules", await asyncio.to_thread(lambda: self._trust.problem))
             self._tell_troubles()
 
     async def restart(self, name: str) -> None:
@@ -144,7 +149,7 @@ class Modules:
             if name not in self._kept:
                 raise NotFoundError(f"the module {name} is not enabled and approved; `parachute modules status` says how it stands")
             await self._end([self._kept[name]])
-        await self.sync()
+        await self.sync({name})
 
     def status(self) -> list[Status]:
         """How every module stands, by name."""
@@ -242,7 +247,7 @@ class Modules:
     def _serve(self, kept: _Kept, running: Running) -> None:
         declared = running.declared
         self._routes.add(declared.name, running, declared)
-        self._interfaces.offer(declared.name, declared.provides, running.interface, rank=self._ranks[declared.name])
+        self._interfaces.offer(declared.name, declared.provides, running.interface, rank=self._order.rank(declared.name))
         self._clockwork.add(running, declared)
         permissions = kept.approved.manifest.permissions
         bounds = Bounds.of_module(declared.name, read=permissions.read, write=permissions.write)
@@ -295,19 +300,17 @@ class Modules:
 
     async def _look(self) -> None:
         """What has changed in the last second."""
-        if await asyncio.to_thread(self._trust.look):
-            await self.sync()
+        if names := await asyncio.to_thread(self._trust.look):
+            await self.sync(names)
         self._tell_troubles()
 
-    async def _see_entries(self) -> None:
-        """What the folders and modules.yaml say; an edited folder is told of once."""
-        self._entries = await asyncio.to_thread(self._trust.entries)
+    def _tell_changes(self) -> None:
+        """An edited folder is told of once."""
         changed = {entry.name: entry.found_digest for entry in self._entries if entry.state == "changed"}
         for name, digest in changed.items():
             if self._changed.get(name) != digest:
                 self._bus.publish("module.changed", name=name, hash=digest)
         self._changed = changed
-        self._report("modules", self._trust.problem)
 
     def _tell_troubles(self) -> None:
         """Say what has come to be wrong with each module, and what no longer is."""

@@ -1,10 +1,13 @@
-"""Order: which modules are begun before which, so that those who use an interface find it. Pure."""
+"""Order: which modules are begun before which, so that those who use an interface find it, and which was there first."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from parachuted.modules.approved import Approved
+from parachuted.state import State
+
+_TABLE = "module_order"
 
 
 def waves(ready: Iterable[Approved]) -> list[list[Approved]]:
@@ -23,3 +26,19 @@ def waves(ready: Iterable[Approved]) -> list[list[Approved]]:
 def _awaited(one: Approved, offered: dict[str, list[str]]) -> bool:
     """Whether another that is not begun yet provides what it uses."""
     return any(provider != one.name for name in one.manifest.optional_requires for provider in offered.get(name, ()))
+
+
+class Order:
+    """In which order modules came, over all restarts: modules.yaml is a person's, who may sort it."""
+
+    def __init__(self, state: State | None) -> None:
+        self._table = state.table(_TABLE) if state is not None else None
+        self._ranks = {name: int(str(record["rank"])) for name, record in self._table.items()} if self._table is not None else {}
+
+    def rank(self, name: str) -> int:
+        """The lower, the earlier it was approved, and so begun, for the first time."""
+        if name not in self._ranks:
+            self._ranks[name] = max(self._ranks.values(), default=-1) + 1
+            if self._table is not None:
+                self._table.put(name, {"rank": self._ranks[name]})
+        return self._ranks[name]

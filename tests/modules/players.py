@@ -70,6 +70,7 @@ class Given:
     asked: list[tuple[str, ...]] = field(default_factory=list)
     lent: dict[str, object] = field(default_factory=dict)
     tell: Callable[[str, Mapping[str, object]], None] | None = None
+    find: Callable[[str], object | None] | None = None
 
     @property
     def log(self) -> logging.Logger:
@@ -81,7 +82,7 @@ class Given:
             self.tell(event, data)
 
     def get_interface(self, name: str) -> object | None:
-        return self.lent.get(name)
+        return self.find(name) if self.find is not None else self.lent.get(name)
 
     async def run_agent(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
         self.asked.append((agent, prompt, *options))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from parachuted.modules.approved import Approved
 from parachuted.modules.manifest import read_manifest
-from parachuted.modules.order import waves
+from parachuted.modules.order import Order, waves
+from parachuted.state import open_state
 
 
 def module(name: str, *, provides: str = "", uses: str = "") -> Approved:
@@ -40,3 +41,21 @@ def test_a_circle_begins_together_and_last():
 
 def test_nothing_has_no_waves():
     assert names() == []
+
+
+def test_who_came_first_stays_first_after_a_restart(tmp_path: Path):
+    state = open_state(tmp_path / "state.journal")
+    order = Order(state)
+    assert [order.rank(name) for name in ("zebra", "ape", "zebra")] == [0, 1, 0]
+    state.close()
+
+    state = open_state(tmp_path / "state.journal")
+
+    assert [Order(state).rank(name) for name in ("bee", "ape", "zebra")] == [2, 1, 0]
+    state.close()
+
+
+def test_the_order_is_kept_in_memory_where_there_is_no_state():
+    order = Order(None)
+
+    assert [order.rank(name) for name in ("b", "a", "b")] == [0, 1, 0]

@@ -1,0 +1,105 @@
+"""Houses: a vault and a home with real approvals, and a manager over both."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from parachuted.events import Bus, Event
+from parachuted.hooks.decision import Decision
+from parachuted.hooks.occurrence import Occurrence
+from parachuted.modules.approved import Approved, TrustLevel
+from parachuted.modules.in_process import InProcess
+from parachuted.modules.manager import Modules
+from parachuted.modules.running import Running
+from parachuted.modules.services import Services
+from parachuted.modules.standing import Status
+from parachuted.modules.trust import Trust
+from tests.modules.players import Given, Memory, write_module
+
+
+class Asked:
+    """Hooks that object to the modules of these names."""
+
+    def __init__(self) -> None:
+        self.objects_to: set[str] = set()
+        self.asked: list[Occurrence] = []
+
+    def wants(self, _event: str) -> bool:
+        return bool(self.objects_to)
+
+    async def ask(self, occurrence: Occurrence) -> Decision:
+        self.asked.append(occurrence)
+        return Decision(allowed=occurrence.data["name"] not in self.objects_to, reason="not this one")
+
+
+class House:
+    """`add` writes and approves a module; `memory` is what modules kept, by their names."""
+
+    def __init__(self, folder: Path, preferred: Mapping[str, str]) -> None:
+        self.vault, self.home = folder / "vault", folder / "home"
+        self.vault.mkdir(exist_ok=True)
+        self.home.mkdir(exist_ok=True, mode=0o700)
+        self.asker, self.memory = Asked(), dict[str, Memory]()
+        self.problems: dict[str, str | None] = {}
+        self.events: list[Event] = []
+        self.bus = Bus(self.clock)
+        self.bus.listen(self.events.append)
+        self.trust = Trust(self.home, self.vault, env=dict(os.environ))
+        self.modules = Modules(
+            trust=self.trust, make_services=self.services, start_worker=self.worker, bus=self.bus, asker=self.asker, vault=self.vault,
+            clock=self.clock, report=self.problems.__setitem__, preferred=preferred, look_every_s=0.05,
+        )  # fmt: skip
+
+    def clock(self) -> datetime:
+        return datetime.now(UTC)
+
+    def services(self, approved: Approved) -> Services:
+        name, modules = approved.name, self.modules
+        given = Given(name=name, tell=lambda event, data: modules.publish(name, event, data), find=modules.interface)
+        given.state = self.memory.setdefault(name, given.state)
+        return given
+
+    def worker(self, approved: Approved, services: Services) -> Running:
+        """Where this house's untrusted modules run; the real one has tests of its own."""
+        return InProcess(approved, services)
+
+    def write(self, name: str, body: str, manifest: str = "", **files: str) -> Path:
+        return write_module(self.vault / "Modules" / name, body, name=name, manifest=manifest, **files)
+
+    def approve(self, name: str, trust: TrustLevel = "trusted") -> None:
+        digest = self.trust.entry(name).found_digest
+        assert digest is not None
+        self.trust.approve(name, digest, trust=trust)
+
+    def add(self, name: str, body: str = "pass", manifest: str = "", **files: str) -> None:
+        self.write(name, body, manifest, **files)
+        self.approve(name)
+
+    def status(self, name: str) -> Status:
+        return next(status for status in self.modules.status() if status.name == name)
+
+    def told(self, event: str) -> list[Mapping[str, object]]:
+        return [one.data for one in self.events if one.event == event]
+
+    async def get(self, path: str, **query: str) -> object:
+        found = self.modules.find("GET", path)
+        assert found is not None, path
+        return await found.running.call(found.spec.handler, {}, path=found.path_values, query=query)
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncIterator[Modules]:
+        """Start, run until the block ends, stop."""
+        await self.modules.start()
+        try:
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(self.modules.run(), name="modules")
+                await asyncio.sleep(0)
+                yield self.modules
+                task.cancel()
+        finally:
+            await self.modules.stop()

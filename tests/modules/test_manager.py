@@ -1,0 +1,378 @@
+"""Manager: what runs is what may run, and nothing that one module does ends another."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from parachuted.errors import ModuleFailedError, NotFoundError
+from tests.modules.houses import House
+from tests.modules.players import until
+
+HELLO = """
+@route("GET", "/hello")
+async def hello(self):
+    return "hello"
+"""
+BRAIN = "provides: [BrainInterface]\n"
+WHO = """
+async def who(self):
+    return self._services.name
+"""
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., House]:
+    return lambda **preferred: House(tmp_path, preferred)
+
+
+@pytest.fixture
+def house(make: Callable[..., House]) -> House:
+    return make()
+
+
+async def test_what_is_approved_runs_and_what_is_not_does_not(house):
+    house.add("daily", HELLO)
+    house.write("stranger", HELLO)
+
+    async with house.open():
+        assert await house.get("/api/daily/hello") == "hello"
+        assert house.modules.find("GET", "/api/stranger/hello") is None
+        assert (house.status("daily").state, house.status("stranger").state) == ("running", "unapproved")
+        assert house.told("module.enabled")[0]["name"] == "daily"
+
+
+async def test_the_status_tells_what_a_module_offers(house):
+    body = """
+    @route("GET", "/")
+    async def root(self): ...
+    @mcp_tool("daily-search")
+    async def search(self, query: str):
+        "Search."
+    @event("file.modified")
+    async def changed(self): ...
+    @schedule(every="15m")
+    async def tidy(self): ...
+    @schedule(at="03:00")
+    async def reflect(self): ...
+    """
+    house.add("daily", body)
+
+    async with house.open():
+        status = house.status("daily")
+
+    assert (status.routes, status.tools, status.events) == (("GET /api/daily",), ("daily-search",), ("file.modified",))
+    assert status.schedules == ("tidy: every 900 s", "reflect: daily at 03:00")
+    assert (status.where, status.is_serving, status.problem) == ("in process", True, None)
+
+
+async def test_one_that_fails_is_told_of_and_the_others_go_on(house):
+    house.add("at-import", "raise ValueError('import')")
+    house.add("at-enable", "async def on_enable(self):\n    raise ValueError('enable')")
+    house.add("fine", HELLO)
+
+    async with house.open():
+        assert await house.get("/api/fine/hello") == "hello"
+        for name, word in (("at-import", "import"), ("at-enable", "enable")):
+            assert house.status(name).state == "failed"
+            assert house.status(name).problem.endswith(f"ValueError: {word}")
+            assert house.problems[f"module:{name}"] == f"ValueError: {word}"
+        assert {data["name"]: data["error"] for data in house.told("module.failed")} == {
+            "at-import": "ValueError: import",
+            "at-enable": "ValueError: enable",
+        }
+        assert house.problems["module:fine"] is None
+
+
+async def test_a_crash_in_a_handler_is_shown_until_it_goes_well_again(house):
+    house.add("daily", '@route("GET", "/")\nasync def odd(self, well: bool = False):\n    return 1 if well else 1 / 0')
+
+    async with house.open():
+        with pytest.raises(ModuleFailedError):
+            await house.get("/api/daily")
+        await until(lambda: house.problems.get("module:daily"))
+        assert (house.status("daily").state, house.status("daily").is_serving) == ("failed", True)
+
+        assert await house.get("/api/daily", well="true") == 1
+        assert house.status("daily").state == "running"
+        await until(lambda: house.problems["module:daily"] is None)
+
+
+async def test_a_second_module_cannot_take_the_first_ones_routes(house):
+    house.add("a-first", HELLO, "routes: {prefix: /api/journal}\n")
+    house.add("b-second", HELLO, "routes: {prefix: /api/journal}\n")
+
+    async with house.open() as modules:
+        serving = modules.find("GET", "/api/journal/hello")
+        other = "b-second" if serving.module == "a-first" else "a-first"
+
+        assert "serves /api/journal already" in house.status(other).problem
+
+
+async def test_a_hook_may_object_to_a_module(house):
+    house.add("daily", HELLO)
+    house.add("brain", HELLO)
+    house.asker.objects_to = {"daily"}
+
+    async with house.open():
+        assert "a hook objects to the module daily: not this one" in house.status("daily").problem
+        assert await house.get("/api/brain/hello") == "hello"
+    assert {one.event for one in house.asker.asked} == {"module.load.before"}
+    assert house.asker.asked[0].data.keys() >= {"name", "version", "hash"}
+
+
+async def test_an_approval_an_edit_of_modules_yaml_and_a_switch_are_followed_without_a_restart(house):
+    house.write("daily", HELLO)
+    async with house.open() as modules:
+        house.approve("daily")
+        await modules.sync()
+        assert await house.get("/api/daily/hello") == "hello"
+
+        house.trust.disable("daily")
+        await until(lambda: modules.find("GET", "/api/daily/hello") is None)
+        assert house.status("daily").state == "disabled"
+        assert house.told("module.disabled") == [{"name": "daily", "version": "1.0.0"}]
+
+        house.trust.enable("daily")
+        await until(lambda: modules.find("GET", "/api/daily/hello"))
+
+
+async def test_an_edited_folder_is_told_of_at_once_and_the_approved_version_goes_on(house):
+    house.add("daily", HELLO)
+    async with house.open() as modules:
+        house.write("daily", HELLO.replace('"hello"', '"changed"').replace('changed")\nasync', 'hello")\nasync'))
+        await until(lambda: house.told("module.changed"))
+
+        found = modules.find("GET", "/api/daily/hello")
+        assert await found.running.call(found.spec.handler, {}) == "hello"
+        assert house.status("daily").folder_state == "changed"
+        assert "parachute modules diff daily" in house.problems["module:daily"]
+
+        house.approve("daily")
+        await until(lambda: len(house.told("module.enabled")) == 2)
+        assert len(house.told("module.changed")) == 1
+        assert house.problems["module:daily"] is None
+
+
+async def test_a_module_under_development_is_begun_anew_with_each_edit(house, tmp_path):
+    folder = tmp_path / "work" / "daily"
+    house.write("daily", HELLO)
+    folder.parent.mkdir()
+    shutil.move(house.vault / "Modules" / "daily", folder)
+    house.trust.install(str(folder), dev=True)
+    house.approve("daily")
+
+    async with house.open():
+        assert await house.get("/api/daily/hello") == "hello"
+        code = (folder / "module.py").read_text()
+        (folder / "module.py").write_text(code.replace('return "hello"', 'return "edited"'))
+
+        await until(lambda: len(house.told("module.enabled")) == 2)
+        assert await house.get("/api/daily/hello") == "edited"
+
+
+async def test_one_module_is_begun_anew_without_the_others(house):
+    body = HELLO + "\nasync def on_enable(self):\n    await self.state.put('times', await self.state.get('times', 0) + 1)\n"
+    house.add("daily", body)
+    house.add("brain", body)
+
+    async with house.open() as modules:
+        await modules.restart("daily")
+        assert await house.get("/api/daily/hello") == "hello"
+        with pytest.raises(NotFoundError, match="nobody"):
+            await modules.restart("nobody")
+
+    assert (house.memory["daily"].kept["times"], house.memory["brain"].kept["times"]) == (2, 1)
+
+
+async def test_who_uses_an_interface_finds_it_when_it_is_enabled(house):
+    house.add("zz-brain", WHO, BRAIN)
+    house.add(
+        "aa-daily",
+        """
+        async def on_enable(self):
+            brain = self.get_interface("BrainInterface")
+            await self.state.put("found", await brain.who() if brain else None)
+        """,
+        "optional_requires: [BrainInterface]\n",
+    )
+
+    async with house.open():
+        assert house.memory["aa-daily"].kept["found"] == "zz-brain"
+
+
+async def test_a_module_that_goes_leaves_the_others_with_an_error_and_comes_back(house):
+    house.add("brain", WHO, BRAIN)
+    house.add(
+        "daily",
+        """
+        async def on_enable(self):
+            self.brain = self.get_interface("BrainInterface")
+
+        @route("GET", "/who")
+        async def who(self):
+            return await self.brain.who() if self.brain else "nobody"
+        """,
+        "optional_requires: [BrainInterface]\n",
+    )
+
+    async with house.open() as modules:
+        assert await house.get("/api/daily/who") == "brain"
+        house.trust.disable("brain")
+        await modules.sync()
+        assert await house.get("/api/daily/who") == "nobody"
+        assert modules.interface("BrainInterface") is None
+
+        house.trust.enable("brain")
+        await modules.sync()
+        assert await house.get("/api/daily/who") == "brain"
+
+
+async def test_of_two_providers_the_status_tells_which_serves(make):
+    house = make(BrainInterface="b-brain")
+    for name in ("a-brain", "b-brain"):
+        house.add(name, WHO, BRAIN)
+
+    async with house.open() as modules:
+        assert await modules.interface("BrainInterface").who() == "b-brain"
+        [choice] = house.status("a-brain").interfaces
+        assert (choice.provider, choice.others, choice.reason) == ("b-brain", ("a-brain",), "the settings say so")
+
+
+async def test_an_event_reaches_the_modules_that_hear_it(house):
+    house.add(
+        "daily", '@event("file.modified")\nasync def changed(self, path: str):\n    await self.state.put(path, 1)',
+        "permissions: {read: ['Daily/**']}\n",
+    )  # fmt: skip
+
+    async with house.open():
+        for path in ("Private/a.md", "Daily/a.md"):
+            house.bus.publish("file.modified", path=path, by="person", run=None, causes=["c1"], digest="d")
+        await until(lambda: house.memory["daily"].kept)
+
+    assert house.memory["daily"].kept == {"Daily/a.md": 1}
+
+
+async def test_what_was_told_before_the_manager_runs_is_not_lost(house):
+    house.add("daily", '@event("module.enabled")\nasync def came(self, name: str):\n    await self.state.put(name, 1)')
+    house.add("brain", "pass", "")
+
+    async with house.open():
+        await until(lambda: "brain" in house.memory["daily"].kept or "daily" in house.memory["daily"].kept)
+
+
+async def test_handlers_that_are_not_async_are_called_one_after_the_other(house):
+    body = """
+    @event("file.modified", is_async=False)
+    async def changed(self, path: str):
+        log = await self.state.get("log", [])
+        await asyncio.sleep(0.01)
+        await self.state.put("log", [*log, path])
+    """
+    house.add("daily", body, "permissions: {read: ['**']}\n")
+
+    async with house.open():
+        for number in range(5):
+            house.bus.publish("file.modified", path=f"{number}.md", by="person", run=None, causes=[], digest="d")
+        await until(lambda: len(house.memory["daily"].kept.get("log", ())) == 5)
+
+    assert house.memory["daily"].kept["log"] == [f"{number}.md" for number in range(5)]
+
+
+async def test_a_handler_that_hangs_or_fails_does_not_keep_events_from_others(house):
+    house.add("hangs", '@event("file.deleted", is_async=False)\nasync def gone(self):\n    await asyncio.sleep(600)')
+    house.add("fails", '@event("file.deleted")\nasync def gone(self):\n    raise ValueError("no")')
+    house.add("fine", '@event("file.deleted")\nasync def gone(self, path: str):\n    await self.state.put(path, 1)')
+    for name in ("hangs", "fails", "fine"):
+        house.write(name, (house.vault / "Modules" / name / "module.py").read_text().split("'One.'\n")[1], "permissions: {read: ['**']}\n")
+        house.approve(name)
+
+    async with house.open():
+        house.bus.publish("file.deleted", path="a.md", by="person", run=None, causes=[], digest=None)
+        house.bus.publish("file.deleted", path="b.md", by="person", run=None, causes=[], digest=None)
+        await until(lambda: len(house.memory["fine"].kept) == 2)
+        await until(lambda: house.status("fails").problem)
+
+
+async def test_two_modules_that_answer_each_other_come_to_an_end(house):
+    for name, other in (("ping", "pong"), ("pong", "ping")):
+        body = f"""
+        @event("{other}.said")
+        async def said(self):
+            await self.state.put("heard", await self.state.get("heard", 0) + 1)
+            self.publish("{name}.said")
+        """
+        house.add(name, body)
+
+    async with house.open() as modules:
+        modules.publish("ping", "ping.said", {})
+        await until(lambda: any(house.status(name).problem for name in ("ping", "pong")))
+        heard = sum(house.memory[name].kept["heard"] for name in ("ping", "pong"))
+        await asyncio.sleep(0.05)
+
+        assert heard == sum(house.memory[name].kept["heard"] for name in ("ping", "pong")) < 20
+
+
+async def test_tools_are_called_by_the_name_of_their_module(house):
+    house.add("daily", '@mcp_tool("daily-search")\nasync def search(self, query: str):\n    "Search."\n    return [query]')
+
+    async with house.open() as modules:
+        [(module, tool)] = modules.tools()
+        assert (module, tool.name, tool.description) == ("daily", "daily-search", "Search.")
+        assert await modules.call_tool("daily", "daily-search", {"query": "kevin"}) == ["kevin"]
+        for wrong in (("brain", "daily-search"), ("daily", "other")):
+            with pytest.raises(NotFoundError):
+                await modules.call_tool(*wrong, {})
+
+
+async def test_a_schedule_that_is_due_runs(house):
+    house.add("daily", '@schedule(every="1s")\nasync def tick(self):\n    await self.state.put("ticked", True)')
+
+    async with house.open():
+        await until(lambda: house.memory["daily"].kept)
+
+
+async def test_a_module_that_blocks_the_loop_is_named(house):
+    house.add("daily", '@route("GET", "/")\nasync def block(self):\n    import time\n    time.sleep(2.5)')
+
+    async with house.open():
+        await house.get("/api/daily")
+        await until(lambda: house.status("daily").problem)
+
+        assert "stood still" in house.status("daily").problem
+
+
+async def test_when_the_manager_stops_nothing_of_any_module_goes_on(house):
+    house.add(
+        "daily", 'async def on_enable(self):\n    self.kept = asyncio.ensure_future(asyncio.sleep(600))\n    self.kept.set_name("leak")'
+    )
+
+    async with house.open():
+        assert [task for task in asyncio.all_tasks() if task.get_name() == "leak"]
+
+    assert [task for task in asyncio.all_tasks() if task.get_name() == "leak"] == []
+    assert house.modules.find("GET", "/api/daily/hello") is None
+
+
+async def test_modules_yaml_that_cannot_be_trusted_lets_nothing_run_and_says_so(house):
+    house.add("daily", HELLO)
+    (house.home / "modules.yaml").write_text("modules: [")
+
+    async with house.open() as modules:
+        assert modules.find("GET", "/api/daily/hello") is None
+        assert house.problems["modules"]
+
+
+async def test_twenty_modules_begin_together(house):
+    for number in range(20):
+        house.add(f"m{number}", "async def on_enable(self):\n    await asyncio.sleep(0.1)")
+    begun = time.perf_counter()
+
+    async with house.open():
+        assert time.perf_counter() - begun < 1.5
+        assert {status.state for status in house.modules.status()} == {"running"}
