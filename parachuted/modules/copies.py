@@ -85,18 +85,24 @@ class Taken:
             self._copies.read(self._name, self.tree.digest)
             return place
         remove_tree(place)
-        for path, folders, _files in os.walk(self.folder):
-            for folder in folders:
-                Path(path, folder).chmod(0o555)
+        for path, _folders, files in os.walk(self.folder, topdown=False):
+            for one in (*(Path(path, name) for name in files), Path(path)):
+                _sync(one)
+            if Path(path) != self.folder:
+                Path(path).chmod(0o555)
         self.folder.rename(place)
         place.chmod(0o555)
-        descriptor = os.open(place.parent, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _sync(place.parent)
         self._copies.read(self._name, self.tree.digest)
         return place
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def remove_tree(folder: Path) -> None:
@@ -121,15 +127,13 @@ class WritingSink:
 
     @contextlib.contextmanager
     def file(self, path: str, mode: int) -> Iterator[Callable[[bytes], object]]:
-        """Write one file, durably."""
+        """Write one file."""
         *folders, name = path.split("/")
         with _entered(self._folder, folders) as folder:
             descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
             with os.fdopen(descriptor, "wb") as file:
                 yield file.write
-                file.flush()
                 os.fchmod(file.fileno(), mode & self._mask)
-                os.fsync(file.fileno())
 
 
 @contextlib.contextmanager

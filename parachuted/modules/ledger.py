@@ -87,7 +87,10 @@ class Ledger:
     def _write(self, change: Callable[[str], str]) -> None:
         try:
             with locked(self._home, "modules.yaml.lock"):
-                data = change(self._text() or _EMPTY).encode()
+                before = self._text()
+                data = change(before or _EMPTY).encode()
+                if before is not None and before.encode() == data:
+                    return
                 if len(data) > _LIMIT:
                     raise LedgerRefusedError(f"{NAME} would be larger than {_LIMIT // 1024} KB; remove modules that nobody needs")
                 replace_private(self.path.resolve(), data)
@@ -146,7 +149,9 @@ def _worded(said: str) -> str:
 def _changed(text: str, name: str, values: Mapping[str, Plain]) -> str:
     held = _read(text)
     entry = held.get(name, {})
-    wanted = {key: value for key, value in {**entry, **{key: _as_read(value) for key, value in values.items()}}.items() if value is not None}
+    wanted = {
+        key: value for key, value in {**entry, **{key: _as_read(value) for key, value in values.items()}}.items() if value is not None
+    }
     expected: Held = {**held, name: wanted}
     said = {**entry, **values}
     whole = {key: value for key, value in said.items() if value is not None}
@@ -192,7 +197,9 @@ def _entry_lines(name: str, entry: Mapping[str, object], indent: str) -> list[st
 
 
 def _key(key: str) -> str:
-    return key if re.fullmatch(r"[a-z][a-z0-9_-]*", key) and key not in {"null", "true", "false", "yes", "no", "on", "off"} else _inline(key)
+    return (
+        key if re.fullmatch(r"[a-z][a-z0-9_-]*", key) and key not in {"null", "true", "false", "yes", "no", "on", "off"} else _inline(key)
+    )
 
 
 def _spelled(held: Mapping[str, Mapping[str, object]]) -> str:
