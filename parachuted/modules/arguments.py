@@ -5,7 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import date, datetime
 from enum import Enum
+from functools import cache
+from types import UnionType
 from typing import Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -21,6 +24,7 @@ _WHOLE_BODY = "body"
 _WHOLE_DATA = "data"
 _LISTS = (list, tuple, set, frozenset)
 _MOST_PROBLEMS = 20
+_USUAL = frozenset({one for plain in (str, int, float, bool, dict, list, date, datetime) for one in (plain, plain | None)})
 
 
 class _Absent(Enum):
@@ -193,11 +197,21 @@ def plan(function: Callable[..., object]) -> Arguments:
 def _parameter(function: str, parameter: inspect.Parameter, hint: Any) -> Parameter:  # noqa: ANN401  an annotation may be anything
     default = MISSING if parameter.default is parameter.empty else parameter.default
     try:
-        adapter = TypeAdapter(hint | None if default is None and hint is not Any else hint)
+        adapter = _adapter(hint | None if default is None and hint is not Any else hint)
     except (PydanticUserError, TypeError, NameError) as error:
         told_of = str(error).splitlines()[0]
         raise UnfitError(f"{function}: nothing of the type of {parameter.name} can be made from a call: {told_of}") from error
     return Parameter(name=parameter.name, adapter=adapter, default=default, is_list=_is_list(hint))
+
+
+def _adapter(hint: Any) -> TypeAdapter[Any]:  # noqa: ANN401  the same
+    """Those of the usual types are made once, for a hundred modules have a thousand parameters; a module's own types go with it."""
+    return _usual_adapter(hint) if isinstance(hint, type | UnionType) and hint in _USUAL else TypeAdapter(hint)
+
+
+@cache
+def _usual_adapter(hint: Any) -> TypeAdapter[Any]:  # noqa: ANN401  the same
+    return TypeAdapter(hint)
 
 
 def _is_list(hint: Any) -> bool:  # noqa: ANN401  the same

@@ -183,9 +183,8 @@ class _Describing:
             self._problems += [f"permissions: {one} is not in manifest.yaml, which is what a person approves" for one in beyond]
 
     def _marked(self) -> Iterator[tuple[str, Mark]]:
-        names = dict.fromkeys(name for cls in reversed(self._cls.__mro__) for name in vars(cls))
-        for name in names:
-            found = inspect.getattr_static(self._cls, name)
+        members = {name: found for cls in reversed(self._cls.__mro__) for name, found in vars(cls).items()}
+        for name, found in members.items():
             marks = marks_of(found) or marks_of(getattr(found, "__func__", None))
             if marks and not inspect.isfunction(found):
                 self._problems.append(f"{name}: only plain methods can be declared")
