@@ -19,7 +19,7 @@ _SHOWN = 300
 
 
 class _Specific(BaseModel):
-    model_config = ConfigDict(extra="ignore", strict=True)
+    model_config = ConfigDict(extra="allow", strict=True)
 
     event: str = Field(alias="hookEventName")
     permission: Permission | None = Field(None, alias="permissionDecision")
@@ -125,6 +125,7 @@ def _answer(hook: Hook, said: _Said) -> Answer:
         updated_output=_output(specific),
         context=(specific.context,) if specific and specific.context else (),
         messages=(said.message,) if said.message else (),
+        more=(specific.model_extra if specific else None) or {},
         stop_reason=None if said.goes_on else said.stop_reason or f"{hook.id} says to stop",
     )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, TypeVar
 
 from parachuted.hooks.names import is_blocking
@@ -36,6 +37,7 @@ class Answer:
     context: tuple[str, ...] = ()
     messages: tuple[str, ...] = ()
     failure: str | None = None
+    more: Mapping[str, object] = field(default_factory=dict)
     stop_reason: str | None = None
 
 
@@ -44,7 +46,8 @@ class Decision:
     """Whether the act may go on, and what the hooks add to it.
 
     `context` is for the model, `messages` are for the person, `failures` for the log. `permission` tells a caller who can ask a person
-    that one is to be asked; for everyone else an unanswered question is a no. `stop` ends all that would follow, with `reason`.
+    that one is to be asked; for everyone else an unanswered question is a no. `stop` ends all that would follow, with `reason`. `more` are
+    the further fields of `hookSpecificOutput`, such as `sessionTitle`, for a caller who has a use for them.
     """
 
     allowed: bool = True
@@ -56,6 +59,7 @@ class Decision:
     stop: bool = False
     permission: Permission | None = None
     updated_output: object = None
+    more: Mapping[str, object] = field(default_factory=dict)
 
 
 ALLOWED = Decision()
@@ -92,6 +96,7 @@ def _decision(
         messages=(*_all(answer.messages for answer in answers), *messages),
         failures=(*(answer.failure for answer in answers if answer.failure is not None), *failures),
         stop=bool(stops),
+        more=dict(ChainMap(*(dict(answer.more) for answer in reversed(answers)))),
         permission="deny" if objections and asked not in _UNANSWERED else asked,
     )
 

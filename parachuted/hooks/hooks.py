@@ -222,9 +222,10 @@ class Hooks:
         found: dict[str, list[tuple[Hook, Test]]] = {}
         for hook in self._set.hooks:
             try:
-                found.setdefault(hook.event, []).append((hook, compile_hook(hook)))
+                matches = compile_hook(hook)
             except ValueError:
                 continue  # it never matches; the problems say so
+            found.setdefault(hook.event, []).append((hook, matches))
         self._by_event = {event: tuple(sorted(pairs, key=lambda pair: pair[0].order)) for event, pairs in found.items()}
         self._wanted = frozenset(self._by_event) | (frozenset() if self._set.is_whole or not self._fails_closed else BLOCKING)
 

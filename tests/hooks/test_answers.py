@@ -237,6 +237,12 @@ def test_input_may_be_changed_and_context_added():
     assert (answer.updated_input, answer.context) == ({"command": "ls"}, ("see README",))
 
 
+def test_fields_of_an_event_that_have_no_name_here_are_handed_on_as_they_are():
+    answer = read_answer(hook("session.start"), ran(specific("SessionStart", sessionTitle="Monday", watchPaths=["/a"])))
+
+    assert answer.more == {"sessionTitle": "Monday", "watchPaths": ["/a"]}
+
+
 @pytest.mark.parametrize("field", ["updatedToolOutput", "updatedMCPToolOutput"])
 def test_what_a_tool_gave_may_be_changed(field: str):
     assert read_answer(hook("tool.after"), ran(specific("PostToolUse", **{field: "shorter"}))).updated_output == "shorter"

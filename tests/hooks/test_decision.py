@@ -95,6 +95,12 @@ def test_a_changed_output_is_handed_on():
     assert combine("tool.after", [Answer(hook="a", updated_output="short")]).updated_output == "short"
 
 
+def test_further_fields_are_handed_on_and_of_one_given_twice_the_last_counts():
+    answers = [Answer(hook="a", more={"sessionTitle": "1", "x": 1}), Answer(hook="b", more={"sessionTitle": "2"}), Answer(hook="c")]
+
+    assert combine("session.start", answers).more == {"sessionTitle": "2", "x": 1}
+
+
 @pytest.mark.parametrize("event", sorted(BLOCKING - {"stop.before"}))
 def test_continue_false_stops_the_act_and_all_after_it(event: str):
     decision = combine(event, [Answer(hook="a", stop_reason="enough")])

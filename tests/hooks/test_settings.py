@@ -255,6 +255,14 @@ def test_all_hooks_can_be_switched_off_and_that_is_said():
     assert not read("disableAllHooks: false\n").is_off
 
 
+@pytest.mark.parametrize("switch", ["allowManagedHooksOnly", "allowedHttpHookUrls", "httpHookAllowedEnvVars"])
+def test_claude_codes_switches_for_what_is_not_here_are_told_of_and_do_no_harm(switch: str):
+    found = read(json.dumps({switch: [], "hooks": {"Stop": [{"command": "x"}]}}))
+
+    assert found.problems == [f"line 1: {switch!r} means nothing here"]
+    assert len(found.hooks) == 1
+
+
 @pytest.mark.parametrize("text", ["", "hooks:\n", "hooks: {}\n", "hooks: {Stop: }\n", "hooks: {Stop: []}\n"])
 def test_no_hooks_are_no_mistake(text: str):
     assert read(text) == Settings()

@@ -1,0 +1,641 @@
+"""Hooks: asked, told and remembered, with real programs of every kind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from parachuted.errors import NotFoundError, ParachuteError
+from parachuted.hooks import ALLOWED, Approvals, Decision, HookError, Hooks, Occurrence, Recorder, Runner
+
+AT = datetime(2025, 1, 6, 12, 0, tzinfo=UTC)
+DENY = """{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "no rm"}}"""
+
+
+@dataclass(kw_only=True)
+class Stand:
+    """A home with hooks in it, and what they said of themselves."""
+
+    hooks: Hooks
+    home: Path
+    vault: Path
+    out: Path
+    reports: dict[str, str | None] = field(default_factory=dict)
+    failed: list[HookError] = field(default_factory=list)
+
+    def occurrence(self, event: str, data: Mapping[str, object] | None = None, **more: object) -> Occurrence:
+        return Occurrence(event=event, at=AT, data=data or {}, vault=self.vault, **more)  # type: ignore[arg-type]
+
+    async def ask(self, event: str, data: Mapping[str, object] | None = None, **more: object) -> Decision:
+        return await self.hooks.ask(self.occurrence(event, data, **more))
+
+    def said(self, name: str = "out") -> str:
+        path = self.out / name
+        return path.read_text() if path.exists() else ""
+
+
+class Opening:
+    """Lays down hooks, then opens them: settings as they would be in hooks.yaml, scripts as they would be dropped."""
+
+    def __init__(self, home: Path, vault: Path, out: Path) -> None:
+        self.home, self.vault, self.out = home, vault, out
+
+    def settings(self, hooks: Mapping[str, object], **more: object) -> None:
+        path = self.home / "hooks.yaml"
+        path.write_text(json.dumps({"hooks": hooks, **more}))
+        path.chmod(0o600)
+
+    def commands(self, **hooks: str) -> None:
+        self.settings({event.replace("_", "."): [{"type": "command", "command": command}] for event, command in hooks.items()})
+
+    def script(self, name: str, text: str) -> Path:
+        path = self.home / "hooks" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o700)
+        return path
+
+    @contextlib.asynccontextmanager
+    async def __call__(self, **more: object) -> AsyncIterator[Stand]:
+        reports: dict[str, str | None] = {}
+        failed: list[HookError] = []
+        runner = Runner()
+        env = {**os.environ, "ANTHROPIC_API_KEY": "secret-canary", "LANG": "C.UTF-8", "OUT": "x"}
+        hooks = Hooks(
+            home=self.home,
+            vault=self.vault,
+            runner=runner,
+            approvals=Approvals(self.home),
+            recorder=Recorder(self.home / "run" / "hook-runs"),
+            clock=lambda: AT,
+            report=reports.__setitem__,
+            env=env,
+            on_error=failed.append,
+            **more,  # type: ignore[arg-type]
+        )
+        try:
+            yield Stand(hooks=hooks, home=self.home, vault=self.vault, out=self.out, reports=reports, failed=failed)
+        finally:
+            await hooks.close()
+            await runner.close()
+
+
+@pytest.fixture
+def opened(home: Path, vault: Path, tmp_path: Path) -> Opening:
+    out = tmp_path / "out"
+    out.mkdir()
+    return Opening(home, vault, out)
+
+
+@contextlib.asynccontextmanager
+async def running(hooks: Hooks) -> AsyncIterator[None]:
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(hooks.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+
+
+async def until(holds: Callable[[], object], *, within_s: float = 10) -> None:
+    deadline = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        await asyncio.sleep(0.01)
+
+
+# nobody asked
+
+
+async def test_with_no_hook_everything_is_allowed_and_costs_next_to_nothing(opened: Opening):
+    async with opened() as stand:
+        assert await stand.ask("write.before", {"path": "a.md"}) is ALLOWED
+        began = time.perf_counter()
+        for _ in range(100_000):
+            stand.hooks.wants("write.before")
+        assert time.perf_counter() - began < 0.5
+
+
+async def test_only_events_with_a_hook_are_wanted(opened: Opening):
+    opened.commands(write_before="true", PreToolUse="true")
+    opened.script("on-session-start.sh", "true")
+    async with opened() as stand:
+        wanted = {event for event in ("write.before", "tool.before", "session.start", "file.modified") if stand.hooks.wants(event)}
+        assert wanted == {"write.before", "tool.before", "session.start"}
+
+
+async def test_a_hook_that_can_never_match_is_listed_and_wants_nothing(opened: Opening):
+    opened.settings({"tool.before": [{"command": "true", "matcher": "a("}]})
+    async with opened() as stand:
+        assert not stand.hooks.wants("tool.before")
+        assert "tool.before[0] never runs" in str(stand.reports["hooks:files"])
+        assert len(stand.hooks.listed) == 1
+
+
+# what a hook is given
+
+
+async def test_a_hook_is_told_on_stdin_in_a_clean_environment(opened: Opening):
+    opened.commands(write_before=f"cat > {opened.out}/out; env > {opened.out}/env; pwd > {opened.out}/cwd")
+    async with opened() as stand:
+        assert (await stand.ask("write.before", {"path": "a.md"}, cause={"id": "c"})).allowed
+
+    told = json.loads(stand.said())
+    assert (told["event"], told["hook_event_name"], told["data"]["file_path"]) == (
+        "write.before",
+        "write.before",
+        str(stand.vault / "a.md"),
+    )
+    assert told["cause"] == {"id": "c"}
+    env = dict(line.split("=", 1) for line in stand.said("env").splitlines())
+    assert env["CLAUDE_PROJECT_DIR"] == env["PARACHUTE_VAULT"] == str(stand.vault)
+    assert (env["PARACHUTE_EVENT"], env["PARACHUTE_HOME"], env["LANG"]) == ("write.before", str(stand.home), "C.UTF-8")
+    assert env["PATH"] == os.environ["PATH"]
+    assert "secret-canary" not in stand.said("env")
+    assert "OUT" not in env
+    assert stand.said("cwd").strip() == str(stand.vault)
+
+
+async def test_nothing_of_the_event_reaches_a_shell(opened: Opening):
+    opened.commands(file_created=f"cat > {opened.out}/out")
+    name = f"$(touch {opened.out}/pwned)`touch {opened.out}/pwned`; touch {opened.out}/pwned #\n'\".md"
+    async with opened() as stand:
+        await stand.ask("file.created", {"path": name}, session_id=name)
+
+    assert json.loads(stand.said())["data"]["path"] == name
+    assert not (opened.out / "pwned").exists()
+
+
+async def test_a_hook_runs_where_the_session_works(opened: Opening, tmp_path: Path):
+    opened.commands(SessionStart="pwd")
+    async with opened() as stand:
+        assert (await stand.ask("session.start", cwd=tmp_path)).context == (str(tmp_path),)
+        assert (await stand.ask("session.start", cwd=tmp_path / "gone")).context == (str(stand.vault),)
+
+
+# a hook and settings written for Claude Code
+
+
+async def test_a_guard_written_for_claude_code_runs_here_unchanged(opened: Opening):
+    guard = opened.out / "guard.py"
+    guard.write_text(
+        "import json, sys\n"
+        "told = json.load(sys.stdin)\n"
+        "assert told['hook_event_name'] == 'PreToolUse' and told['session_id'] and told['transcript_path']\n"
+        "if 'rm -rf' in told['tool_input'].get('command', ''):\n"
+        "    print('never that', file=sys.stderr)\n"
+        "    sys.exit(2)\n"
+    )
+    opened.settings({"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": f"{sys.executable} {guard}"}]}]})
+    async with opened() as stand:
+        session = {"session_id": "s", "transcript_path": "/t"}
+        harmless = await stand.ask("tool.before", {"tool_name": "Bash", "tool_input": {"command": "ls"}}, **session)
+        harmful = await stand.ask("tool.before", {"tool_name": "Bash", "tool_input": {"command": "rm -rf /"}}, **session)
+        other = await stand.ask("tool.before", {"tool_name": "Edit", "tool_input": {"command": "rm -rf /"}}, **session)
+
+    assert (harmless.allowed, harmful.allowed, other.allowed) == (True, False, True)
+    assert harmful.reason == "never that"
+
+
+async def test_json_answers_are_understood(opened: Opening):
+    opened.commands(PreToolUse=f"echo '{DENY}'")
+    async with opened() as stand:
+        decision = await stand.ask("tool.before", {"tool_name": "Bash"})
+
+    assert (decision.allowed, decision.reason, decision.permission) == (False, "no rm", "deny")
+
+
+@pytest.mark.parametrize(
+    ("claude", "event", "effect"),
+    [
+        ("PreToolUse", "tool.before", "reason"),  # blocks the call, stderr to the model
+        ("UserPromptSubmit", "prompt.before", "reason"),  # blocks the prompt, stderr to the person
+        ("Stop", "stop.before", "reason"),  # stderr to the model, which goes on
+        ("PreCompact", "compact.before", "reason"),  # blocks compaction
+        ("PostToolUse", "tool.after", "context"),  # stderr to the model
+        ("SessionStart", "session.start", "messages"),  # stderr to the person
+        ("SessionEnd", "session.end", "failures"),  # nothing; logged
+    ],
+)
+async def test_exit_2_does_to_each_event_what_it_does_in_claude_code(opened: Opening, claude: str, event: str, effect: str):
+    opened.commands(**{claude: "echo no >&2; exit 2"})
+    async with opened() as stand:
+        decision = await stand.ask(event)
+
+    assert decision.allowed is (effect != "reason")
+    found = {name: getattr(decision, name) for name in ("reason", "context", "messages", "failures") if getattr(decision, name)}
+    assert list(found) == [effect]
+    assert "no" in (found[effect] if effect == "reason" else found[effect][0])
+
+
+@pytest.mark.parametrize(
+    ("claude", "event"),
+    [
+        ("PreToolUse", "tool.before"), ("PostToolUse", "tool.after"), ("UserPromptSubmit", "prompt.before"), ("SessionStart", "session.start"),
+        ("Stop", "stop.before"),
+    ],
+)  # fmt: skip
+async def test_additional_context_of_each_event_that_has_it_reaches_the_caller(opened: Opening, claude: str, event: str):
+    said = {"hookSpecificOutput": {"hookEventName": claude, "additionalContext": "see README"}}
+    opened.commands(**{claude: f"echo '{json.dumps(said)}'"})
+    async with opened() as stand:
+        assert (await stand.ask(event)).context == ("see README",)
+
+
+async def test_a_condition_is_decided_before_anything_is_started(opened: Opening):
+    opened.settings({"PreToolUse": [{"command": f"touch {opened.out}/started; exit 2", "if": "Bash(git *)"}]})
+    async with opened() as stand:
+        assert (await stand.ask("tool.before", {"tool_name": "Bash", "tool_input": {"command": "ls"}})).allowed
+        assert not (opened.out / "started").exists()
+        assert not (await stand.ask("tool.before", {"tool_name": "Bash", "tool_input": {"command": "git push"}})).allowed
+
+
+# many hooks
+
+
+async def test_all_hooks_of_an_event_run_at_once(opened: Opening):
+    """Each waits for the other's mark, so that one after the other would never end."""
+    meet = "touch {out}/{me}; until [ -e {out}/{you} ]; do :; done; echo {me}"
+    commands = [{"command": meet.format(out=opened.out, me=me, you=you), "timeout": 20} for me, you in (("a", "b"), ("b", "a"))]
+    opened.settings({"SessionStart": commands})
+    async with opened() as stand:
+        assert (await stand.ask("session.start")).context == ("a", "b")
+
+
+async def test_a_later_stage_runs_after_an_earlier_one_and_sees_what_it_changed(opened: Opening):
+    change = {"hookEventName": "PreToolUse", "updatedInput": {"command": "ls -l"}}
+    opened.settings({
+        "PreToolUse": [
+            {"command": f"cat > {opened.out}/out", "order": 2},
+            {"command": f"echo '{json.dumps({'hookSpecificOutput': change})}'", "order": 1},
+        ]
+    })  # fmt: skip
+    async with opened() as stand:
+        decision = await stand.ask("tool.before", {"tool_name": "Bash", "tool_input": {"command": "ls"}})
+
+    assert json.loads(stand.said())["tool_input"] == {"command": "ls -l"}
+    assert decision.updated_input == {"command": "ls -l"}
+
+
+async def test_after_a_no_later_stages_are_not_asked(opened: Opening):
+    opened.settings({"write.before": [{"command": "exit 2", "order": 1}, {"command": f"touch {opened.out}/out", "order": 2}]})
+    async with opened() as stand:
+        assert not (await stand.ask("write.before", {"path": "a"})).allowed
+
+    assert not (opened.out / "out").exists()
+
+
+async def test_an_asynchronous_hook_holds_nobody_up_and_cannot_object(opened: Opening):
+    wait = f"until [ -e {opened.out}/go ]; do sleep 0.01; done; echo late >&2; exit 2"
+    opened.settings({"write.before": [{"command": wait, "async": True}]})
+    async with opened() as stand, running(stand.hooks):
+        assert (await stand.ask("write.before", {"path": "a"})).allowed
+        (opened.out / "go").touch()
+        await until(lambda: stand.hooks.errors)
+
+    assert stand.hooks.errors[0].message == "write.before[0] objects to write.before, which cannot be stopped any more: late"
+
+
+async def test_a_hook_that_runs_once_runs_once_a_session(opened: Opening):
+    opened.settings({"prompt.before": [{"command": "echo hello", "once": True}], "SessionEnd": [{"command": "true"}]})
+    async with opened() as stand:
+        said = [(await stand.ask("prompt.before", session_id=session)).context for session in ("a", "a", "b", "b")]
+        assert said == [("hello",), (), ("hello",), ()]
+        await stand.ask("session.end", session_id="a")
+        assert (await stand.ask("prompt.before", session_id="a")).context == ("hello",)
+        assert (await stand.ask("prompt.before", session_id="b")).context == ()
+
+
+# the end of a turn
+
+
+async def test_after_eight_objections_in_a_row_the_turn_ends_all_the_same(opened: Opening):
+    opened.commands(Stop=f"cat > {opened.out}/out; echo go on >&2; exit 2")
+    async with opened() as stand:
+        active = []
+        for _ in range(8):
+            decision = await stand.ask("stop.before", session_id="s")
+            assert (decision.allowed, decision.reason) == (False, "go on")
+            active.append(json.loads(stand.said())["stop_hook_active"])
+        assert active == [False] + [True] * 7
+        last = await stand.ask("stop.before", session_id="s")
+        assert last.allowed
+        assert "8 times in a row" in last.failures[-1]
+        assert not (await stand.ask("stop.before", session_id="s")).allowed
+        assert json.loads(stand.said())["stop_hook_active"] is False
+        assert not (await stand.ask("stop.before", session_id="other")).allowed
+
+
+# failures
+
+
+async def test_a_broken_guard_lets_it_pass_and_is_told_until_it_works_again(opened: Opening):
+    script = opened.script("on-write-before.sh", f"[ -e {opened.out}/mended ] || {{ echo broken >&2; exit 1; }}")
+    async with opened() as stand:
+        decision = await stand.ask("write.before", {"path": "a"})
+        assert decision.allowed
+        assert decision.failures == (f"{script.name} ended with 1: broken",)
+        assert stand.reports[f"hooks:{script.name}"] == decision.failures[0]
+        assert stand.hooks.errors == (HookError(hook=script.name, message=decision.failures[0], timestamp=AT),)
+        assert stand.failed == list(stand.hooks.errors)
+        (opened.out / "mended").touch()
+        assert not (await stand.ask("write.before", {"path": "a"})).failures
+        assert stand.reports[f"hooks:{script.name}"] is None
+
+
+async def test_a_broken_guard_stops_it_where_it_is_to_block_on_failure_or_all_are_to_fail_closed(opened: Opening):
+    opened.settings({"write.before": [{"command": "exit 1", "onFailure": "block"}], "bubble.before": [{"command": "exit 1"}]})
+    async with opened() as stand:
+        assert not (await stand.ask("write.before", {"path": "a"})).allowed
+        assert (await stand.ask("bubble.before", {"watcher": "a"})).allowed
+    async with opened(fails_closed=True) as stand:
+        assert not (await stand.ask("bubble.before", {"watcher": "a"})).allowed
+
+
+async def test_a_hook_over_its_limit_is_ended_and_fails_open(opened: Opening):
+    opened.settings({"write.before": [{"command": "sleep 60", "timeout": 0.2}]})
+    async with opened() as stand:
+        began = time.monotonic()
+        decision = await stand.ask("write.before", {"path": "a"})
+        assert time.monotonic() - began < 3
+
+    assert decision.allowed
+    assert decision.failures == ("write.before[0] was ended after 0.2 s without an answer",)
+
+
+async def test_objecting_to_a_fact_is_logged_as_an_error(opened: Opening):
+    opened.commands(file_modified="echo too late >&2; exit 2")
+    async with opened() as stand, running(stand.hooks):
+        stand.hooks.tell(stand.occurrence("file.modified", {"path": "a.md"}))
+        await until(lambda: stand.hooks.errors)
+
+    assert "file.modified, which cannot be stopped any more: too late" in stand.hooks.errors[0].message
+
+
+async def test_a_broken_hook_of_the_failures_themselves_does_not_go_round(opened: Opening):
+    opened.commands(hook_failed="exit 1", vault_problem="exit 1")
+    async with opened() as stand:
+        for event in ("hook.failed", "vault.problem"):
+            await stand.ask(event)
+        assert len(stand.hooks.errors) == 2
+        assert (stand.failed, stand.reports) == ([], {})
+
+
+async def test_the_last_hundred_errors_are_kept(opened: Opening):
+    opened.commands(file_modified="exit 1")
+    async with opened() as stand:
+        for _ in range(13):
+            await asyncio.gather(*(stand.ask("file.modified", {"path": "a"}) for _ in range(8)))
+        assert len(stand.hooks.errors) == 100
+
+
+async def test_where_nobody_knows_what_there_is_to_object_failing_closed_stops_it(opened: Opening):
+    opened.home.joinpath("hooks.yaml").write_text("hooks: [")
+    async with opened() as stand:
+        assert not stand.hooks.wants("write.before")
+        assert (await stand.ask("write.before", {"path": "a"})).allowed
+    async with opened(fails_closed=True) as stand:
+        assert stand.hooks.wants("write.before")
+        assert not stand.hooks.wants("file.modified")
+        decision = await stand.ask("write.before", {"path": "a"})
+        assert not decision.allowed
+        assert "no hook of hooks.yaml runs" in decision.reason
+
+
+async def test_long_words_go_to_a_file(opened: Opening):
+    opened.commands(SessionStart="printf 'x%.0s' $(seq 20000)")
+    async with opened() as stand:
+        (context,) = (await stand.ask("session.start")).context
+
+    (file,) = (stand.home / "run" / "hook-texts").iterdir()
+    assert file.read_text() == "x" * 20_000
+    assert str(file) in context
+    assert len(context) < 2_500
+
+
+# approval
+
+
+async def test_a_script_that_changed_does_not_run_until_it_is_approved(opened: Opening):
+    script = opened.script("on-write-before.sh", f"echo first >> {opened.out}/out")
+    async with opened() as stand:
+        await stand.ask("write.before", {"path": "a"})
+        script.write_text(f"echo second >> {opened.out}/out")
+        stand.hooks.look()
+        assert "hooks approve" in str(stand.reports[f"hooks:{script.name}"])
+        assert "hooks approve" in str(stand.hooks.listed[0].problem)
+        decision = await stand.ask("write.before", {"path": "a"})
+        assert "hooks approve" in decision.failures[0]
+        assert stand.said() == "first\n"
+        assert stand.hooks.approve([script.name]) == [str(script)]
+        assert stand.reports[f"hooks:{script.name}"] is None
+        await stand.ask("write.before", {"path": "a"})
+        assert stand.said() == "first\nsecond\n"
+        with pytest.raises(NotFoundError):
+            stand.hooks.approve(["nothing"])
+
+
+async def test_a_change_between_two_looks_is_not_run_either(opened: Opening):
+    script = opened.script("on-write-before.sh", "true")
+    async with opened() as stand:
+        script.write_text("exit 2")
+        assert (await stand.ask("write.before", {"path": "a"})).allowed
+
+
+async def test_a_guard_whose_script_changed_stops_it_where_it_is_to_fail_closed(opened: Opening):
+    script = opened.script("on-write-before.sh", "true")
+    async with opened(fails_closed=True) as stand:
+        assert (await stand.ask("write.before", {"path": "a"})).allowed
+        script.write_text("true # mine")
+        assert not (await stand.ask("write.before", {"path": "a"})).allowed
+
+
+async def test_settings_may_say_that_nothing_needs_approval(opened: Opening):
+    script = opened.script("on-write-before.sh", "true")
+    async with opened(must_approve=False) as stand:
+        script.write_text("exit 2")
+        assert not (await stand.ask("write.before", {"path": "a"})).allowed
+
+
+# reading again
+
+
+async def test_hooks_are_read_again_when_their_files_change(opened: Opening):
+    opened.commands(write_before="exit 2")
+    async with opened() as stand:
+        assert not (await stand.ask("write.before", {"path": "a"})).allowed
+        opened.settings({"nonsense": []})
+        stand.hooks.look()
+        assert (await stand.ask("write.before", {"path": "a"})).allowed
+        assert stand.hooks.problems == ("hooks.yaml line 1: there is no event 'nonsense'",)
+        assert stand.reports["hooks:files"] == stand.hooks.problems[0]
+        (stand.home / "hooks.yaml").unlink()
+        opened.script("on-session-start.sh", "echo new")
+        stand.hooks.look()
+        assert stand.reports["hooks:files"] is None
+        assert (await stand.ask("session.start")).context == ("new",)
+
+
+async def test_the_problem_of_a_hook_that_is_gone_is_none_any_more(opened: Opening):
+    script = opened.script("on-write-before.sh", "exit 1")
+    async with opened() as stand:
+        await stand.ask("write.before", {"path": "a"})
+        assert stand.reports[f"hooks:{script.name}"]
+        script.unlink()
+        stand.hooks.look()
+        assert stand.reports[f"hooks:{script.name}"] is None
+
+
+# telling
+
+
+async def test_facts_are_told_in_the_background_to_those_who_are_meant(opened: Opening):
+    opened.settings({"file.modified": [{"command": f"cat >> {opened.out}/out", "matcher": "Daily/**"}]})
+    async with opened() as stand, running(stand.hooks):
+        for path in ("Daily/a.md", "Work/b.md", "Daily/c.md"):
+            stand.hooks.tell(stand.occurrence("file.modified", {"path": path}))
+            await until(lambda path=path: path.startswith("Work") or path in stand.said())
+
+    assert [json.loads(line)["data"]["path"] for line in stand.said().splitlines()] == ["Daily/a.md", "Daily/c.md"]
+
+
+async def test_when_too_many_wait_the_oldest_are_dropped_and_that_is_a_problem(opened: Opening):
+    opened.settings(
+        {"file.modified": [{"command": f"cat >> {opened.out}/out", "matcher": "last.md"}], "file.created": [{"command": "true"}]}
+    )
+    async with opened() as stand:
+        for number in range(1_000):
+            stand.hooks.tell(stand.occurrence("file.created", {"path": f"{number}.md"}))
+        assert "hooks:waiting" not in stand.reports
+        stand.hooks.tell(stand.occurrence("file.modified", {"path": "last.md"}))
+        assert "more than 1,000 events wait" in str(stand.reports["hooks:waiting"])
+        async with running(stand.hooks):
+            await until(stand.said, within_s=30)
+            await until(lambda: stand.reports["hooks:waiting"] is None)
+
+    assert json.loads(stand.said())["data"]["path"] == "last.md"
+
+
+async def test_when_the_daemon_ends_what_runs_is_ended_too(opened: Opening):
+    opened.commands(file_modified=f"echo $$ > {opened.out}/out; sleep 60")
+    async with opened() as stand:
+        async with running(stand.hooks):
+            stand.hooks.tell(stand.occurrence("file.modified", {"path": "a"}))
+            await until(lambda: stand.said().strip())
+        await until(lambda: not Path(f"/proc/{stand.said().strip()}").exists(), within_s=3)
+
+
+# from another thread
+
+
+async def test_a_thread_may_ask_while_the_loop_runs(opened: Opening):
+    opened.commands(write_before="echo not now >&2; exit 2")
+    async with opened() as stand:
+        loop = asyncio.get_running_loop()
+        decision = await asyncio.to_thread(stand.hooks.ask_from_thread, stand.occurrence("write.before", {"path": "a"}), loop)
+        assert (decision.allowed, decision.reason) == (False, "not now")
+        assert await asyncio.to_thread(stand.hooks.ask_from_thread, stand.occurrence("bubble.before"), loop) is ALLOWED
+
+
+async def test_on_the_loops_own_thread_it_would_wait_for_ever_so_it_is_refused(opened: Opening):
+    opened.commands(write_before="true")
+    async with opened() as stand:
+        with pytest.raises(RuntimeError, match="loop's own thread"):
+            stand.hooks.ask_from_thread(stand.occurrence("write.before"), asyncio.get_running_loop())
+
+
+async def test_a_thread_that_asks_while_the_daemon_stops_is_refused_and_not_left_waiting(opened: Opening):
+    opened.commands(write_before=f"touch {opened.out}/out; sleep 60")
+    async with opened() as stand:
+        loop = asyncio.get_running_loop()
+        asking = asyncio.ensure_future(  # noqa: TID251  a test's own
+            asyncio.to_thread(stand.hooks.ask_from_thread, stand.occurrence("write.before", {"path": "a"}), loop)
+        )
+        await until(lambda: (opened.out / "out").exists())
+        await stand.hooks.close()
+        decision = await asking
+        assert not decision.allowed
+        assert "stopping" in decision.reason
+        assert not (await stand.ask("write.before", {"path": "a"})).allowed
+
+
+def test_a_thread_that_asks_a_loop_that_has_ended_is_refused(opened: Opening):
+    opened.commands(write_before="true")
+
+    async def found() -> tuple[Stand, asyncio.AbstractEventLoop]:
+        async with opened() as stand:
+            return stand, asyncio.get_running_loop()
+
+    stand, loop = asyncio.run(found())
+    assert not stand.hooks.ask_from_thread(stand.occurrence("write.before", {"path": "a"}), loop).allowed
+
+
+# seeing
+
+
+async def test_every_run_is_recorded_with_what_went_in_and_what_came_of_it(opened: Opening):
+    opened.commands(write_before="echo out; echo no >&2; exit 2")
+    async with opened() as stand:
+        await stand.ask("write.before", {"path": "a.md"})
+        (record,) = stand.hooks.recorder.last(10)
+
+    assert (record.hook, record.event, record.decision, record.exit_code) == ("write.before[0]", "write.before", "blocked: no", 2)
+    assert json.loads(record.stdin)["data"]["path"] == "a.md"
+    assert (record.stdout, record.stderr) == ("out\n", "no\n")
+
+
+async def test_one_hook_may_be_run_by_hand_whatever_its_matcher_says(opened: Opening):
+    opened.settings({"file.modified": [{"command": "cat", "matcher": "other.md"}]})
+    async with opened() as stand:
+        record = await stand.hooks.run_one("file.modified[0]", stand.occurrence("file.modified", {"path": "a.md"}))
+        assert json.loads(record.stdout)["data"]["path"] == "a.md"
+        assert record.decision == "done"
+        with pytest.raises(NotFoundError, match="hooks list"):
+            await stand.hooks.run_one("nothing", stand.occurrence("file.modified"))
+
+
+async def test_a_run_may_be_replayed_with_exactly_what_it_was_given(opened: Opening):
+    opened.commands(write_before="cat; exit 2")
+    async with opened() as stand:
+        await stand.ask("write.before", {"path": "a.md", "secret": "né"}, session_id="s")
+        (old,) = stand.hooks.recorder.last(1)
+        new = await stand.hooks.replay(old.id)
+        assert (new.stdin, new.stdout, new.decision) == (old.stdin, old.stdout, old.decision)
+        assert new.id != old.id
+        with pytest.raises(NotFoundError, match="hooks history"):
+            await stand.hooks.replay("h99999999")
+        opened.commands(bubble_before="true")
+        stand.hooks.look()
+        with pytest.raises(NotFoundError):
+            await stand.hooks.replay(old.id)
+
+
+async def test_a_run_whose_input_was_not_kept_whole_is_not_replayed(opened: Opening):
+    opened.commands(write_before="true")
+    async with opened() as stand:
+        await stand.ask("write.before", {"path": "a.md", "text": "x" * 100_000})
+        with pytest.raises(ParachuteError, match="too long"):
+            await stand.hooks.replay(stand.hooks.recorder.last(1)[0].id)
+
+
+async def test_hooks_are_listed_as_they_stand(opened: Opening):
+    opened.settings({"PreToolUse": [{"command": "exit 1", "matcher": "Bash"}], "file.modified": [{"command": "true", "async": True}]})
+    opened.script("on-session-start.sh", "# Says hello.\necho hello\n")
+    async with opened() as stand:
+        await stand.ask("tool.before", {"tool_name": "Bash"})
+        first, second, third = stand.hooks.listed
+
+    assert (first.hook.id, first.claude, first.blocking, first.runs, first.failures) == ("PreToolUse[0]", "PreToolUse", True, 1, 1)
+    assert first.slowest_ms == first.last_ms is not None
+    assert (second.claude, second.blocking, second.runs) == (None, False, 0)
+    assert (third.hook.description, third.hook.source, third.problem) == ("Says hello.", "script", None)
