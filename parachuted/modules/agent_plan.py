@@ -40,8 +40,13 @@ class Plan:
     folder: str | None
 
 
-def make_plan(approved: Approved, config: AgentConfig, agent: str, options: Mapping[str, object], limits: Limits) -> Plan:
-    """Raises ActRefusedError for what may not be. Blocks: the system prompt may be a file of the approved copy."""
+def make_plan(
+    approved: Approved, config: AgentConfig, agent: str, options: Mapping[str, object], limits: Limits, *, said: str | None = None
+) -> Plan:  # fmt: skip
+    """Raises ActRefusedError for what may not be. Blocks: the system prompt may be a file of the approved copy.
+
+    `said` is what a person has the module's agents told besides their own instructions.
+    """
     name, who = f"{approved.name}/{agent}", f"the agent {agent} of the module {approved.name}"
     folder, limits = _options(options, limits)
     told = _told_of(approved, agent)
@@ -64,7 +69,7 @@ def make_plan(approved: Approved, config: AgentConfig, agent: str, options: Mapp
     config = config.at(folder)
     return Plan(
         name=name, who=who, config=config, narrowing=() if override is None else (_narrowing(override, told).at(folder),),
-        system_prompt=_system_prompt(approved, config), limits=limits, folder=folder,
+        system_prompt=_system_prompt(approved, config, said), limits=limits, folder=folder,
     )  # fmt: skip
 
 
@@ -134,13 +139,14 @@ def _options(options: Mapping[str, object], limits: Limits) -> tuple[str | None,
     )  # fmt: skip
 
 
-def _system_prompt(approved: Approved, config: AgentConfig) -> str:
+def _system_prompt(approved: Approved, config: AgentConfig, said: str | None) -> str:
     words = config.system_prompt
     if config.prompt_file is not None:
         words = _read(approved.copy, config.prompt_file)
     out = config.outside_paths
     beyond = f"Out of your reach, since this version has no sandbox: {', '.join(map(printable, out))}.\n" if out else ""
-    return (words or config.description or "You are a helpful agent.") + _RULES + beyond
+    besides = f"\n{said.strip()[:_LONGEST_PROMPT]}\n" if said and said.strip() else ""
+    return (words or config.description or "You are a helpful agent.") + _RULES + beyond + besides
 
 
 def _read(copy: Path, file: str) -> str:

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import textwrap
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+from parachuted.agents import Backend, Limits
+from parachuted.events import Bus, Event
 from parachuted.events.audit import AuditEvent, Caller
 from parachuted.modules.access import BoundedVault, VaultParts
+from parachuted.modules.approved import Approved
 from parachuted.modules.bounds import Bounds
 from parachuted.modules.cause import causes_at
+from parachuted.modules.given import Given, Sources
+from parachuted.modules.manifest import read_manifest
+from parachuted.modules.module_agents import AgentParts
+from parachuted.state import open_state
+from parachuted.tasks import Budget, Causes
+from parachuted.tasks import Limits as RunLimits
+from parachuted.testing import ScriptedBackend
 from parachuted.vault import Author, Entry, History, Objects, Store, VaultRoot, digest_of
 from tests.search.library import Library
 
+LIMITS = Limits(timeout_s=30, max_turns=10, max_cost_usd=0.5)
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
 
@@ -36,7 +49,8 @@ class Yard:
         self.folder, self.vault = folder, folder / "vault"
         self.vault.mkdir(exist_ok=True)
         self.audit = Told()
-        self.callers: list[Caller | None] = []
+        self.events: list[Event] = []
+        self.published: list[tuple[str, str, dict[str, object]]] = []
         self.noticed: list[str] = []
         self.root = VaultRoot(self.vault)
         self.objects = Objects(folder / "objects")
@@ -48,8 +62,43 @@ class Yard:
             root=self.root, store=self.store, index=self.library.index, search=self.library.search, notice=self.notice, audit=self.audit
         )
 
+        self.state = open_state(folder / "state.journal")
+        self.bus = Bus(self.clock)
+        self.bus.listen(self.events.append)
+
     def clock(self) -> datetime:
         return NOON
+
+    def agents(self, backend: Backend | None = None, *, runs: int = 100, runs_per_cause: int = 50, **more: Any) -> AgentParts:
+        """What agents work with; `runs`: how many there may be in an hour."""
+        budget = Budget(RunLimits(runs_per_hour=runs, runs_per_day=1_000, runs_per_cause=runs_per_cause), self.history)
+        return AgentParts(
+            backend=backend or ScriptedBackend(), model=None, limits=LIMITS, budget=budget, history=self.history, objects=self.objects,
+            causes=Causes(self.state), bus=self.bus, clock=self.clock, user_home=self.folder / "person", audit=self.audit, **more,
+        )  # fmt: skip
+
+    def given(self, approved: Approved, agents: AgentParts | None = None, interfaces: dict[str, object] | None = None) -> Given:
+        """What the module of that approval is given."""
+        sources = Sources(
+            vault=self.parts, agents=agents or self.agents(), state=self.folder / "state/modules", clock=self.clock,
+            publish=lambda module, event, data: self.published.append((module, event, dict(data))), interface=(interfaces or {}).get,
+        )  # fmt: skip
+        return Given(approved, sources)
+
+    def approve(
+        self, manifest: str, *, config: dict[str, object] | None = None, agents: dict[str, object] | None = None, **files: str
+    ) -> Approved:
+        """A module of that manifest, approved; `agents` and `config` as modules.yaml has them, `files` by path, `__` for a slash."""
+        head = "name: telegram-bot\nversion: 1.0.0\nmodule: module.py\n"
+        copy = self.folder / "copy"
+        for name, text in files.items():
+            file = copy / f"{name.replace('__', '/')}.md"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        return Approved(
+            name="telegram-bot", copy=copy, digest="sha256:1", tree="sha256:2", manifest=read_manifest(head + textwrap.dedent(manifest)),
+            trust="trusted", overrides=agents or {}, config=config or {},
+        )  # fmt: skip
 
     def save(self, path: str, text: str | bytes) -> None:
         self.library.save(path, text)
@@ -82,6 +131,7 @@ class Yard:
 
     def close(self) -> None:
         self.library.search.close()
+        self.state.close()
         self.store.close()
         self.history.close()
         self.objects.close()
