@@ -11,22 +11,25 @@ import logging
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from parachuted import __version__
 from parachuted.agents import Backend, ClaudeSettings, Limits, choose_backend, find_credential, make_backend
-from parachuted.api import Guard, KeyDoor, Mode, Parts, Server, make_app
+from parachuted.api import RESERVED, Guard, KeyDoor, Mode, Parts, Server, make_app
 from parachuted.bubbling import Reconciler, Reviews, Watches
-from parachuted.config import Settings, is_loopback, listed, set_setting
+from parachuted.config import Settings, is_loopback, listed, paired, set_setting
 from parachuted.context import SessionContexts
 from parachuted.errors import ConfigError, DaemonError, ParachuteError
 from parachuted.events import Bus, Change, Keeper, Listeners, Looker, Noticer, Problems, load_ignore, make_watcher
 from parachuted.events.audit_file import AuditFolder, Head
 from parachuted.events.audit_log import AuditLog
 from parachuted.events.audit_writes import WriteAudit
+from parachuted.extensions import AgentGround, Ground, make_hooks, make_modules
 from parachuted.keys import KeyFile, Ring
+from parachuted.modules.access import VaultParts
 from parachuted.presence import Presence
 from parachuted.search import Search
 from parachuted.state import open_state
@@ -54,6 +57,7 @@ AUDIT_HEAD = "audit.head"
 _REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where this machine reaches what listens on every address
 _LOOK_AT_KEYS_S = 0.5  # for open streams: a request looks by itself
 _LOOKS_A_FLUSH = 1200  # ten minutes
+_THREADS = 48
 _M_ARENA_MAX, _HEAPS = -8, 2
 _STATE_IS_GONE = "the state folder was deleted under the daemon; `parachute restart` begins it anew"
 
@@ -109,17 +113,24 @@ def _keep_few_heaps() -> None:
         mallopt(_M_ARENA_MAX, _HEAPS)
 
 
+def _give_threads() -> None:
+    """Room for writers that wait for a hook, beside those that answer what the hook itself asks. A thread is made when it is needed."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS, thread_name_prefix="daemon"))
+
+
 class Daemon:
     """One vault's daemon. `run` is its life; `stop` ends it."""
 
     def __init__(
         self, settings: Settings, home: Path, chosen: Chosen,
-        *, clock: Callable[[], datetime] = utc_now, flags: Mapping[str, object] | None = None,
+        *, clock: Callable[[], datetime] = utc_now, flags: Mapping[str, object] | None = None, env: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         """Opens the vault's state. Call it on the event loop. Raises DaemonError when another daemon has the home or the vault.
 
-        `flags` are what the command was given beside the settings, for whoever begins it again.
+        `flags` are what the command was given beside the settings, for whoever begins it again; `env` is what hooks, git and pip see a
+        part of.
         """
+        _give_threads()
         _keep_few_heaps()
         self.settings, self.chosen, self.clock, self._flags = settings, chosen, clock, dict(flags or {})
         self._home = home
@@ -141,7 +152,21 @@ class Daemon:
             AuditFolder(self._root), Head(folder / AUDIT_HEAD), clock, keep_days=settings.audit.keep_days, written=self.history.last_write()
         )  # fmt: skip
         self._writes = WriteAudit(self.audit, clock)
-        self.store = Store(self._root, self._objects, self.history, clock, self._writes.wrote)
+        self._causes = Causes(self._state)
+        self._ground = Ground(
+            home=home, vault=settings.vault, folder=folder, user_home=Path.home(), env=os.environ if env is None else env, clock=clock,
+            bus=self.bus, problems=self.problems, causes=self._causes, objects=self._objects,
+        )  # fmt: skip
+        chosen_hooks = settings.hooks
+        self._hooks = make_hooks(
+            self._ground, concurrency=chosen_hooks.concurrency, fails_closed=chosen_hooks.fails_closed,
+            must_approve=chosen_hooks.must_approve,
+        )  # fmt: skip
+        self.hooks = self._hooks.hooks
+        asked = self._hooks.writes
+        self.store = Store(
+            self._root, self._objects, self.history, clock, self._writes.wrote, ask=asked.ask, is_asked=asked.is_asked
+        )  # fmt: skip
         loop = asyncio.get_running_loop()
         self.search = Search(
             folder / "search.db", self._root, self.index, lambda *said: loop.call_soon_threadsafe(self.problems.set, *said),
@@ -169,7 +194,7 @@ class Daemon:
 
     def _build_loop(self) -> None:
         settings, clock, bus = self.settings, self.clock, self.bus
-        causes = Causes(self._state)
+        causes = self._causes
         self.watches = Watches(self._state, self.index, clock)
         self._sessions = SessionContexts(self._state, self.index, clock)
         self.reviews = Reviews(self._state)
@@ -196,6 +221,7 @@ class Daemon:
         parts = CuratorParts(
             store=self.store, objects=self._objects, index=self.index, history=self.history, state=self._state, watches=self.watches,
             reviews=self.reviews, causes=causes, queue=self.queue, bus=bus, clock=clock, notice=self.noticer.notice, audit=self.audit,
+            asker=self.hooks,
         )  # fmt: skip
         self._curator = Curator(parts, self.chosen.backend, model=self.chosen.model, limits=limits)
         budget = settings.budget
@@ -205,6 +231,22 @@ class Daemon:
             state=self._state, queue=self.queue, budget=self.budget, bus=bus, clock=clock, perform=self._perform,
             concurrency=settings.agent.concurrency, backend=self.chosen.backend.name,
         )  # fmt: skip
+        self._build_modules(limits)
+
+    def _build_modules(self, limits: Limits) -> None:
+        settings = self.settings
+        vault = VaultParts(
+            root=self._root, store=self.store, index=self.index, search=self.search, notice=self.noticer.notice, audit=self.audit
+        )  # fmt: skip
+        agents = AgentGround(
+            backend=self.chosen.backend, model=self.chosen.model, limits=limits, budget=self.budget, history=self.history, audit=self.audit,
+            is_paused=lambda: self.worker.paused, concurrency=settings.agent.concurrency,
+        )  # fmt: skip
+        parts = make_modules(
+            self._ground, self.hooks, vault, agents, self._state, sandbox=settings.modules.sandbox,
+            preferred=paired(settings.modules.providers), reserved=RESERVED,
+        )  # fmt: skip
+        self.modules, self._trust, self._cages = parts.modules, parts.trust, parts.cages
 
     async def run(self, ready: Callable[[], None] = lambda: None) -> None:
         """Watch and work until `stop`. `ready` is called once the vault is watched and the API answers."""
@@ -218,6 +260,9 @@ class Daemon:
                     group.create_task(self.worker.run(), name="worker"),
                     group.create_task(self._look_after_disk(), name="disk"),
                     group.create_task(self._look_after_keys(), name="keys"),
+                    group.create_task(self.hooks.run(), name="hooks"),
+                    group.create_task(self._hooks.listening.run(), name="hooks' ears"),
+                    group.create_task(self._run_modules(), name="modules"),
                 ]
                 await self._stopping.wait()
                 for task in tasks:
@@ -225,6 +270,11 @@ class Daemon:
         finally:
             await self._close()
             log.info("stopped")
+
+    async def _run_modules(self) -> None:
+        await self._cages.sweep()
+        await self.modules.start()
+        await self.modules.run()
 
     def stop(self) -> None:
         """End `run`. Agents at work are ended with it; their tasks are done again at the next start."""
@@ -257,6 +307,7 @@ class Daemon:
             self._first, self._is_first_contact = [], False
             self._state.table("control").put("baseline", {"at": self.clock().isoformat()})
         aftermath.end_lost_runs()
+        self._hooks.writes.begin()
         await self._listen()
 
     async def _listen(self) -> None:
@@ -305,6 +356,7 @@ class Daemon:
         """See at once what has become of keys.yaml; write only now and then when its keys were used."""
         for number in itertools.count(1):
             self._door.look()
+            self.hooks.look()
             self.problems.set("keys", self._door.ring.problem)
             await asyncio.sleep(_LOOK_AT_KEYS_S)
             if number % _LOOKS_A_FLUSH == 0:
@@ -345,7 +397,8 @@ class Daemon:
             data["from"] = printable(change.source)
             self.search.follow(change.source, None)
         self.search.follow(change.path, change.new, change.data)
-        self.bus.publish(f"file.{change.kind}", **data)
+        with self._hooks.listening.about(change):
+            self.bus.publish(f"file.{change.kind}", **data)
 
     async def _perform(self, task: Task) -> Outcome:
         return await self._curator.perform(task)
@@ -354,7 +407,8 @@ class Daemon:
         cost = self.settings.agent.max_cost_usd if self.chosen.backend.name != "offline" else 0.0
         return Parts(
             vault=self.settings.vault, root=self._root, store=self.store, objects=self._objects, notice=self.noticer.notice,
-            door=self._door, set_auth_mode=self._set_auth_mode, audit=self.audit,
+            home=self._home, hooks=self.hooks, trust=self._trust, modules=self.modules, door=self._door,
+            set_auth_mode=self._set_auth_mode, audit=self.audit,
             guard=Guard(hosts=listed(self.settings.api.hosts), origins=listed(self.settings.api.cors_origins)),
             index=self.index, search=self.search, history=self.history, bus=self.bus, problems=self.problems, watches=self.watches,
             reviews=self.reviews, sessions=self._sessions, migration=self._migration,
@@ -371,6 +425,8 @@ class Daemon:
     async def _close(self) -> None:
         if self._server is not None:
             await self._server.close()
+        await self.modules.stop()
+        await self._hooks.close()
         await self.chosen.backend.close()
         self._keep_uses_of_keys()
         await self.noticer.close()

@@ -15,9 +15,12 @@ from parachuted.api.file_streams import FileStreams
 from parachuted.api.files import Files
 from parachuted.api.front import Front
 from parachuted.api.health import Health
+from parachuted.api.hooks import Hooks
 from parachuted.api.keys import Keys
 from parachuted.api.loop import Loop
 from parachuted.api.models import Models
+from parachuted.api.module_calls import ModuleCalls
+from parachuted.api.modules import ModuleDesk
 from parachuted.api.note_changes import NoteChanges
 from parachuted.api.note_listing import NoteListing
 from parachuted.api.note_moves import NoteMoves
@@ -44,12 +47,16 @@ def make_app(parts: Parts) -> web.Application:
     routes += [*Files(parts, desk).routes(), *FileStreams(parts, desk, digests).routes(), *Sync(parts, desk, digests).routes()]
     routes += Keys(parts).routes()
     routes += Audit(parts).routes()
-    routes += Docs(routes).routes()
     routes += [*Polled(parts).routes(), *Models(parts).routes(), *ContextMigration(parts).routes(), *Power(parts).routes()]
-    front = Front(parts.guard, parts.door, parts.root, parts.audit, parts.clock)
+    calls = ModuleCalls(parts.modules, parts.door.holds)
+    parts.door.listen(calls.recheck)
+    routes += [*Hooks(parts).routes(), *ModuleDesk(parts).routes()]
+    routes += Docs(routes).routes()
+    front = Front(parts.guard, parts.door, parts.root, parts.audit, parts.clock, calls)
     app = web.Application(middlewares=[front.answer], client_max_size=max(route.largest_body for route in routes))
     app.on_response_prepare.append(parts.guard.seal)
     app.on_shutdown.append(lambda _app: streams.close())
+    app.on_shutdown.append(lambda _app: calls.close())
     app.on_cleanup.append(lambda _app: desk.close())
     serve(app, routes)
     return app

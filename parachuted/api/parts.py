@@ -13,6 +13,9 @@ from parachuted.bubbling import Reconciler, Reviews, Watches
 from parachuted.context import SessionContexts
 from parachuted.events import Bus, Problems
 from parachuted.events.audit_log import AuditLog
+from parachuted.hooks.hooks import Hooks
+from parachuted.modules.manager import Modules
+from parachuted.modules.trust import Trust
 from parachuted.search import Search
 from parachuted.tasks import Budget, Queue, Worker
 from parachuted.tools import Migration, Oddity, Undo, Why
@@ -27,6 +30,7 @@ class Parts:
     `notice` takes the paths that were written here, to be looked at now.
     """
 
+    home: Path
     vault: Path
     root: VaultRoot
     store: Store
@@ -60,5 +64,8 @@ class Parts:
     most_cost_usd: float
     model: str
     full_every_s: float
+    hooks: Hooks
+    trust: Trust
+    modules: Modules
     is_watching_by: Callable[[], str]
     end: Callable[[bool], None]

@@ -1,4 +1,4 @@
-"""Polled: what apps ask for again and again: hooks, the schedule, usage, the daemon as a supervisor would show it. Answered from memory.
+"""Polled: what apps ask for again and again: the schedule, usage, the daemon as a supervisor would show it. Answered from memory.
 
 Where there is nothing to tell yet, that is told in the shape that the app reads.
 """
@@ -46,14 +46,6 @@ class Polled:
         """All of them."""
         return [
             Route(
-                method="GET", path="/api/hooks", module=_MODULE, capability="read", handle=self.hooks,
-                summary="The hooks that are in force, and how they do.", answers={200: told.Hooks},
-            ),
-            Route(
-                method="GET", path="/api/hooks/errors", module=_MODULE, capability="read", handle=self.hook_errors,
-                summary="The latest failures of hooks.", answers={200: told.HookErrors},
-            ),
-            Route(
                 method="GET", path="/api/scheduler", module=_MODULE, capability="read", handle=self.schedule,
                 summary="What the daemon does by the clock.", answers={200: told.Schedule},
             ),
@@ -82,14 +74,6 @@ class Polled:
                 body=MoveBody, summary="Move one such session; there is none to move.", answers={200: told.SessionsMigrated},
             ),
         ]  # fmt: skip
-
-    async def hooks(self, _call: Call) -> web.Response:
-        """`GET /api/hooks`. This daemon runs no hooks yet."""
-        return json_answer({"hooks": [], "health": {"recent_errors_count": 0}})
-
-    async def hook_errors(self, _call: Call) -> web.Response:
-        """`GET /api/hooks/errors`."""
-        return json_answer({"errors": []})
 
     async def schedule(self, _call: Call) -> web.Response:
         """`GET /api/scheduler`."""

@@ -5,44 +5,6 @@ from __future__ import annotations
 from typing_extensions import TypedDict
 
 
-class HookTold(TypedDict):
-    """A hook."""
-
-    name: str
-    events: list[str]
-    blocking: bool
-    description: str | None
-
-
-class HooksHealth(TypedDict):
-    """How hooks do."""
-
-    recent_errors_count: int
-
-
-class Hooks(TypedDict):
-    """The hooks that are in force."""
-
-    hooks: list[HookTold]
-    health: HooksHealth
-
-
-class HookError(TypedDict):
-    """A hook that failed; server and app never agreed on two of the names, so all four are there."""
-
-    hook: str
-    hook_name: str
-    message: str
-    error: str
-    timestamp: str
-
-
-class HookErrors(TypedDict):
-    """The latest failures of hooks."""
-
-    errors: list[HookError]
-
-
 class Job(TypedDict):
     """What the daemon does by the clock; `every_s` in seconds."""
 

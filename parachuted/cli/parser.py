@@ -53,10 +53,12 @@ def make_parser() -> argparse.ArgumentParser:
     _add_daemon(commands)
     _add_settings(commands)
     _add_keys(commands)
+    _add_hooks(commands)
     _add_loop(commands)
     _add_explaining(commands)
     _add_contexts(commands)
     _add_audit(commands)
+    _add_modules(commands)
     return parser
 
 
@@ -166,6 +168,43 @@ def _add_keys(commands: argparse._SubParsersAction[_Parser]) -> None:
     revoke.add_argument("key", metavar="KEY", help="its id, or its name when no other key has it")
 
 
+def _add_hooks(commands: argparse._SubParsersAction[_Parser]) -> None:
+    about = "Programs of your own that are told what happens, and may object to what is about to."
+    hooks = _add(commands, "hooks", None, "programs of your own that are told what happens", about)
+    parts = hooks.add_subparsers(metavar="COMMAND", required=True)
+    _json(_add(parts, "list", "hooks:hooks_list", "the hooks there are", "List the hooks, and say which of them do not run and why."))
+    test = _add(
+        parts,
+        "test",
+        "hooks:hooks_test",
+        "try hooks on a sample",
+        "Run the hooks of an event on a sample, and show what goes in, what comes out, what it would decide and how long it took.",
+    )
+    test.add_argument("event", metavar="EVENT", help="as `parachute hooks docs` lists it, such as file.modified, or PreToolUse")
+    test.add_argument("--data", metavar="FILE", help="JSON for the sample: some of the event's data, or all that a hook reads; - is stdin")
+    test.add_argument("--hook", metavar="HOOK", help="run this one alone, whatever its matcher says")
+    _json(test)
+    history = _add(parts, "history", "hooks:hooks_history", "what hooks did", "List the latest runs of hooks, or show one whole.")
+    history.add_argument("run_name", nargs="?", metavar="RUN", help="show this run, with what went in and what came out")
+    history.add_argument("-n", "--limit", type=int, default=20, metavar="N", help="how many (default: 20; 200 are kept)")
+    _json(history)
+    replay = _add(parts, "replay", "hooks:hooks_replay", "run a hook again", "Run a hook again on what it was given then.")
+    replay.add_argument("run_name", metavar="RUN", help="as `parachute hooks history` lists it")
+    _json(replay)
+    docs = _add(parts, "docs", "hooks:hooks_docs", "the events, and what hooks read", "List the events, or show what a hook of one reads.")
+    docs.add_argument("event", nargs="?", metavar="EVENT", help="such as write.before, or Claude Code's name for it")
+    _json(docs)
+    approve = _add(
+        parts,
+        "approve",
+        "hooks:hooks_approve",
+        "let changed scripts run",
+        "Let hooks whose scripts have changed since they were approved run as they are now.",
+    )
+    approve.add_argument("names", nargs="*", metavar="HOOK", help="as `parachute hooks list` names it (default: all)")
+    _json(approve)
+
+
 def _add_loop(commands: argparse._SubParsersAction[_Parser]) -> None:
     _json(
         _add(commands, "watches", "ask:watches", "who watches what", "List the notes that watch others, and what they have not seen yet.")
@@ -237,6 +276,46 @@ def _audit_filters(parser: _Parser, *, since: str | None) -> None:
     parser.add_argument("--path", metavar="PATH", help="a file of the vault, or a folder and all below it")
     parser.add_argument("--failed", action="store_true", help="only what failed")
     _json(parser)
+
+
+def _add_modules(commands: argparse._SubParsersAction[_Parser]) -> None:
+    modules = _add(commands, "modules", None, "what extends the daemon", "Modules: folders of code that add routes, tools and agents.")
+    parts = modules.add_subparsers(metavar="COMMAND", required=True)
+    _json(_add(parts, "list", "modules:modules_list", "the modules there are", "List the modules, and whether they run."))
+    status = _add(parts, "status", "modules:modules_status", "how they run", "Show what modules serve, where they run, and what is wrong.")
+    status.add_argument("name", nargs="?", metavar="NAME", help="only that module")
+    _json(status)
+    install = _add(
+        parts,
+        "install",
+        "modules:modules_install",
+        "install a module",
+        "Put a module into the vault, show what it would be allowed, and ask whether it may run.",
+    )
+    install.add_argument("source", metavar="SOURCE", help="a git address, a folder, or parachute://NAME for one of parachuted's own")
+    install.add_argument("--dev", action="store_true", help="run it from that folder, and again at each edit")
+    install.add_argument("--path", metavar="SUB", help="the folder inside the source that holds manifest.yaml")
+    approve = _add(
+        parts, "approve", "modules:modules_approve", "let a changed one run", "Show what changed and what it would be allowed, and ask."
+    )
+    approve.add_argument("name", metavar="NAME")
+    for parser in (install, approve):
+        parser.add_argument("--yes", action="store_true", help="agree without being asked")
+        parser.add_argument("--trust", choices=("trusted", "untrusted"), help="untrusted: in a process of its own")
+        _json(parser)
+    diff = _add(parts, "diff", "modules:modules_diff", "what changed since", "Show how a module's folder differs from what was approved.")
+    diff.add_argument("name", metavar="NAME")
+    _json(diff)
+    for word, does in (("enable", "let it run"), ("disable", "let it run no more"), ("restart", "begin it anew, and nothing else")):
+        _add(parts, word, f"modules:modules_{word}", does, f"{does.capitalize()}.").add_argument("name", metavar="NAME")
+    remove = _add(parts, "remove", "modules:modules_remove", "remove a module", "Forget a module; its folder goes if nobody changed it.")
+    remove.add_argument("name", metavar="NAME")
+    remove.add_argument("--yes", action="store_true", help="do not ask")
+    new = _add(parts, "new", "modules:modules_new", "make one", "Write a working module with a test, to begin from.")
+    new.add_argument("name", metavar="NAME", help="small letters, digits and dashes")
+    new.add_argument("--folder", metavar="PATH", help="where (default: the vault's Modules/NAME)")
+    test = _add(parts, "test", "modules:modules_test", "run its tests", "Run the module's own tests.")
+    test.add_argument("name", metavar="NAME", help="a module of the vault, or a folder")
 
 
 def _add_contexts(commands: argparse._SubParsersAction[_Parser]) -> None:

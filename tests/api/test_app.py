@@ -24,6 +24,10 @@ ROUTES = {
     *("GET /api/notes/{path}", "PATCH /api/notes/{path}", "PUT /api/notes/{path}", "DELETE /api/notes/{path}"),
     *("GET /api/audit", "GET /api/audit/verify", "GET /api/search"),
     *("GET /api/openapi.json", "GET /api/docs"),
+    *("POST /api/hooks/test", "GET /api/hooks/runs", "GET /api/hooks/runs/{id}", "POST /api/hooks/runs/{id}/replay"),
+    *("POST /api/hooks/approve", "GET /api/modules", "POST /api/modules/install", "GET /api/modules/{name}", "DELETE /api/modules/{name}"),
+    *(f"POST /api/modules/{{name}}/{act}" for act in ("approve", "enable", "disable", "restart")),
+    *("GET /api/modules/{name}/diff", "GET /api/modules/{name}/prompt", "PUT /api/modules/{name}/prompt"),
 }
 
 

@@ -15,12 +15,6 @@ from tests.stories.life import Live, note, save
 ADMIN = ["GET /supervisor/status", "GET /api/migration/scan", "POST /api/migration/all", "POST /api/scheduler/reload"]
 
 
-async def test_there_are_no_hooks_yet_and_none_has_failed(live: Live):
-    async with live() as life:
-        assert await get(life, "/api/hooks") == {"hooks": [], "health": {"recent_errors_count": 0}}
-        assert await get(life, "/api/hooks/errors") == {"errors": []}
-
-
 async def test_the_schedule_is_that_of_the_settings(live: Live):
     async with live(scan__full_every_s=300) as life:
         schedule = await get(life, "/api/scheduler")
@@ -86,5 +80,5 @@ async def test_what_changes_or_tells_of_the_machine_takes_an_admin(live: Live, t
 async def test_a_key_without_the_system_s_scope_polls_nothing(live: Live):
     async with live() as life:
         headers = key_of(life, "vault:read,write,admin")
-        for path in ("/api/hooks", "/api/hooks/errors", "/api/scheduler", "/api/usage", "/api/models"):
+        for path in ("/api/scheduler", "/api/usage", "/api/models"):
             assert (await refused(life, "GET", path, headers=headers))[0] == 403

@@ -11,8 +11,6 @@ from tests.api.shapes import answer_of, strict
 from tests.stories.life import Live
 
 GETS = [
-    "/api/hooks",
-    "/api/hooks/errors",
     "/api/scheduler",
     "/api/usage",
     "/api/models",
@@ -23,7 +21,7 @@ GETS = [
 ]
 
 
-async def test_rows_7_52_to_54_and_68_to_72_hold_to_the_letter(live: Live):
+async def test_rows_7_54_and_68_to_72_hold_to_the_letter(live: Live):
     async with live() as life:
         for path in GETS:
             await answer_of(life, "GET", path)
@@ -44,11 +42,6 @@ async def test_times_can_be_parsed_and_have_a_zone(live: Live):
 @pytest.mark.parametrize(
     ("shape", "data"),
     [
-        (
-            told.Hooks,
-            b'{"hooks": [{"name": "a", "events": [1], "blocking": true, "description": null}], "health": {"recent_errors_count": 0}}',
-        ),
-        (told.HookErrors, b'{"errors": [{"hook": "a", "message": "b", "timestamp": "c"}]}'),
         (told.SessionScan, b'{"currentVaultRoot": "", "needsMigration": [], "alreadyCurrent": 0.0, "noVaultRoot": 0, "total": 0}'),
     ],
 )

@@ -1,0 +1,210 @@
+"""Module calls: what a module serves, reached as any call of ours is: known, allowed, limited and recorded by the front.
+
+A key needs a scope on the module. What the handler then touches of the vault is bounded by the module's permissions, and by the paths of
+that scope besides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing
+from functools import partial
+from typing import cast
+from urllib.parse import parse_qsl, unquote
+
+from aiohttp import web
+
+from parachuted.api.answers import json_answer, json_bytes, json_value
+from parachuted.api.route import Call, Route
+from parachuted.errors import ParachuteError
+from parachuted.keys import Capability, Identity
+from parachuted.modules.access import limited_by
+from parachuted.modules.arguments import WrongArgumentsError
+from parachuted.modules.finding import Found
+from parachuted.modules.manager import Modules
+from parachuted.modules.results import Response
+
+RESERVED = frozenset(
+    word
+    for words in (
+        "agents audit auth bubble contexts docs doctor events files health hooks keys links logs ls maintenance mcps migration",
+        "models modules notes openapi pause permissions plugins problems prompt read resume runs sandbox scan scheduler search",
+        "sessions settings skills status suggestions supervisor sync system tasks tools undo usage vault watches why workspaces",
+        "write",
+    )
+    for word in words.split()
+)  # words below /api that are, or may come to be, the core's own
+_STREAM = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_PREFIX = "/api/"
+_LONG_PREFIX = "/api/modules/"
+_TOOL_WORDS = 3
+_LARGEST_BODY = 16 << 20
+_WRITE_S = 30.0
+_HEARTBEAT_S = 15.0
+_STILL_HERE = b": still here\n\n"
+
+
+class ModuleCalls:
+    """Finds the module that answers a request that none of our own routes took."""
+
+    def __init__(self, modules: Modules, holds: Callable[[Identity], bool]) -> None:
+        self._modules, self._holds = modules, holds
+        self._streams: set[_Stream] = set()
+
+    def find(self, request: web.Request) -> Route | None:
+        """The route as a declaration that the front can judge; None: no module has one."""
+        path = _place(request.rel_url.raw_path)
+        if path is None:
+            return None
+        found = self._modules.find(request.method, path)
+        if found is None:
+            return self._tool(request.method, path)
+        spec = found.spec
+        return Route(
+            method=request.method, path=f"{_PREFIX}{found.module}{spec.path}", module=found.module, summary=spec.summary,
+            capability=cast(Capability, spec.capability), handle=partial(self._serve, found), largest_body=_LARGEST_BODY,
+        )  # fmt: skip
+
+    def methods(self, request: web.Request) -> tuple[str, ...]:
+        """The methods that some module answers at that path; none: there is no such path."""
+        path = _place(request.rel_url.raw_path)
+        return self._modules.allowed(path) if path is not None else ()
+
+    def _tool(self, method: str, path: str) -> Route | None:
+        """`POST /api/modules/{name}/tools/{tool}`: any tool of a module may be tried as a call."""
+        words = path.removeprefix(_PREFIX).split("/")
+        if method != "POST" or len(words) != _TOOL_WORDS or words[1] != "tools":
+            return None
+        module, _, tool = words
+        if not any(name == module and spec.name == tool for name, spec in self._modules.tools()):
+            return None
+        return Route(
+            method="POST", path=f"{_LONG_PREFIX}{module}/tools/{tool}", module=module, capability="write", summary="A tool.",
+            handle=partial(self._call_tool, module, tool),
+        )  # fmt: skip
+
+    def recheck(self) -> None:
+        """End the streams of those who would not be let in as they were."""
+        for stream in tuple(self._streams):
+            if not self._holds(stream.identity):
+                stream.end()
+
+    async def close(self) -> None:
+        """End every stream."""
+        for stream in tuple(self._streams):
+            stream.end()
+
+    async def _serve(self, found: Found, call: Call) -> web.StreamResponse:
+        query, body = _query(call.request.rel_url.raw_query_string), await _body(call)
+        with limited_by(call.grant):
+            try:
+                if not found.spec.streams:
+                    return _answer(await found.running.call(found.spec.handler, body, path=found.path_values, query=query))
+                items = found.running.stream(found.spec.handler, body, path=found.path_values, query=query)
+                return await self._stream(call, items)
+            except WrongArgumentsError as error:
+                raise web.HTTPUnprocessableEntity(text=error.message) from error
+
+    async def _call_tool(self, module: str, tool: str, call: Call) -> web.StreamResponse:
+        body = await _body(call)
+        with limited_by(call.grant):
+            try:
+                return json_answer({"result": await self._modules.call_tool(module, tool, body)})
+            except WrongArgumentsError as error:
+                raise web.HTTPUnprocessableEntity(text=error.message) from error
+
+    async def _stream(self, call: Call, items: AsyncIterator[object]) -> web.StreamResponse:
+        """Server-sent events. What is wrong before the first is an answer of its own, what goes wrong later an event `error`."""
+        async with aclosing(items):  # type: ignore[type-var]
+            first = [item async for item in _first(items)]
+            stream = _Stream(call)
+            self._streams.add(stream)
+            try:
+                return await stream.serve(first, items)
+            finally:
+                self._streams.discard(stream)
+
+
+class _Stream:
+    """One answer that goes on. It ends with its reader, with the module's generator, or with the key that opened it."""
+
+    def __init__(self, call: Call) -> None:
+        self.identity = call.identity
+        self._request, self._response = call.request, web.StreamResponse(headers=_STREAM)
+        self._is_over = asyncio.Event()
+
+    def end(self) -> None:
+        self._is_over.set()
+
+    async def serve(self, first: list[object], items: AsyncIterator[object]) -> web.StreamResponse:
+        await self._response.prepare(self._request)
+        async with asyncio.TaskGroup() as group:
+            writing = group.create_task(self._write_all(first, items), name="a module's stream")
+            watching = group.create_task(self._is_over.wait(), name="its end")
+            await asyncio.wait([writing, watching], return_when=asyncio.FIRST_COMPLETED)
+            if not writing.done() and self._request.transport is not None:
+                self._request.transport.abort()
+            for task in (writing, watching):
+                task.cancel()
+        return self._response
+
+    async def _write_all(self, first: list[object], items: AsyncIterator[object]) -> None:
+        try:
+            for item in first:
+                await self._write(b"data: " + json_bytes(item) + b"\n\n")
+            async for item in items:
+                await self._write(b"data: " + json_bytes(item) + b"\n\n")
+        except ParachuteError as error:
+            await self._write(b"event: error\ndata: " + json_bytes({"message": error.message}) + b"\n\n")
+        except (ConnectionError, TimeoutError):
+            if self._request.transport is not None:
+                self._request.transport.abort()  # it went away, which is how streams end, or takes nothing
+
+    async def _write(self, data: bytes) -> None:
+        async with asyncio.timeout(_WRITE_S):
+            await self._response.write(data)
+
+
+def _place(raw: str) -> str | None:
+    """What a module is asked for: below `/api/<word>` or, as the app has it, below `/api/modules/<word>`. None: no such path."""
+    if not raw.startswith(_PREFIX):
+        return None
+    path = unquote(raw)
+    return _PREFIX + path.removeprefix(_LONG_PREFIX) if path.startswith(_LONG_PREFIX) else path
+
+
+async def _first(items: AsyncIterator[object]) -> AsyncIterator[object]:
+    async for item in items:
+        yield item
+        return
+
+
+def _answer(result: object) -> web.Response:
+    if isinstance(result, Response):
+        return json_answer(result.body, status=result.status, headers=result.headers)
+    return json_answer(result)
+
+
+def _query(text: str) -> Mapping[str, str | list[str]]:
+    found: dict[str, list[str]] = {}
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=1_000)
+    except ValueError as error:
+        raise web.HTTPBadRequest(text="the query holds too many names") from error
+    for name, value in pairs:
+        found.setdefault(name, []).append(value)
+    return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
+
+
+async def _body(call: Call) -> Mapping[str, object]:
+    content = await call.content()
+    if not content:
+        return {}
+    try:
+        document = json_value(content)
+    except ValueError as error:
+        raise web.HTTPBadRequest(text="the body is not JSON") from error
+    if not isinstance(document, dict):
+        raise web.HTTPBadRequest(text="the body must be a JSON object")
+    return document

@@ -1,0 +1,147 @@
+"""Extensions: what a person adds to the daemon, put together: hooks that hear and may object, and modules."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from parachuted.agents import Backend, Limits
+from parachuted.events import Bus, Problems
+from parachuted.events.audit import Recorder as AuditRecorder
+from parachuted.hooks.approvals import Approvals
+from parachuted.hooks.hooks import Hooks
+from parachuted.hooks.listed import HookError
+from parachuted.hooks.listening import Listening
+from parachuted.hooks.recorder import Recorder
+from parachuted.hooks.runner import Runner
+from parachuted.hooks.writes import Writes
+from parachuted.modules.access import VaultParts
+from parachuted.modules.approved import Approved
+from parachuted.modules.cage import Cages, Sandbox
+from parachuted.modules.given import Sources, make_services
+from parachuted.modules.manager import Modules
+from parachuted.modules.module_agents import AgentParts
+from parachuted.modules.running import Running
+from parachuted.modules.services import Services
+from parachuted.modules.trust import Trust
+from parachuted.modules.worker import Worker
+from parachuted.state import State
+from parachuted.tasks import Budget, Causes
+from parachuted.vault import History, Objects, printable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What both stand on. `folder` is where what is derived from this vault is kept; `user_home` is the person's, `home` the daemon's."""
+
+    home: Path
+    vault: Path
+    folder: Path
+    user_home: Path
+    env: Mapping[str, str]
+    clock: Callable[[], datetime]
+    bus: Bus
+    problems: Problems
+    causes: Causes
+    objects: Objects
+
+    def root_of(self, cause: str) -> str | None:
+        """The file that a cause began with."""
+        found = self.causes.get(cause)
+        return printable(found.path) if found is not None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookParts:
+    """The hooks, what asks them before the vault is written, and what tells them of the bus."""
+
+    hooks: Hooks
+    runner: Runner
+    writes: Writes
+    listening: Listening
+
+    async def close(self) -> None:
+        """Ask and tell nobody any more."""
+        self.listening.close()
+        await self.hooks.close()
+        await self.runner.close()
+
+
+def make_hooks(ground: Ground, *, concurrency: int, fails_closed: bool, must_approve: bool) -> HookParts:
+    """The hooks of that home. Call it on the event loop."""
+
+    def failed(error: HookError) -> None:
+        ground.bus.publish("hook.failed", hook=error.hook, error=error.message)
+
+    runner = Runner(concurrency)
+    hooks = Hooks(
+        home=ground.home, vault=ground.vault, runner=runner, approvals=Approvals(ground.home), recorder=Recorder(ground.folder / "hooks"),
+        clock=ground.clock, report=ground.problems.set, env=ground.env, fails_closed=fails_closed, must_approve=must_approve,
+        on_error=failed,
+    )  # fmt: skip
+    loop = asyncio.get_running_loop()
+    writes = Writes(hooks, vault=ground.vault, loop=loop, clock=ground.clock, root_of=ground.root_of)
+    listening = Listening(
+        ground.bus, hooks, vault=ground.vault, objects=ground.objects, root_of=ground.root_of, report=ground.problems.set
+    )  # fmt: skip
+    return HookParts(hooks=hooks, runner=runner, writes=writes, listening=listening)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentGround:
+    """With what modules' agents work."""
+
+    backend: Backend
+    model: str | None
+    limits: Limits
+    budget: Budget
+    history: History
+    audit: AuditRecorder
+    is_paused: Callable[[], bool]
+    concurrency: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleParts:
+    """Which modules may run, those that do, and what holds those that nobody trusts."""
+
+    trust: Trust
+    modules: Modules
+    cages: Cages
+
+
+def make_modules(
+    ground: Ground, hooks: Hooks, vault: VaultParts, agents: AgentGround, state: State, *, sandbox: Sandbox, preferred: Mapping[str, str],
+    reserved: frozenset[str],
+) -> ModuleParts:  # fmt: skip
+    """The modules of that vault. `reserved` are the core's own words below /api."""
+    trust = Trust(ground.home, ground.vault, env=ground.env, reserved=reserved)
+    secret = (ground.home, ground.vault, ground.user_home)
+    cages = Cages(sandbox=sandbox, run=ground.home / "run" / "modules", secret=secret, env=ground.env)
+
+    def services_for(approved: Approved) -> Services:
+        return make_services(approved, sources)  # which are made of the modules themselves, below
+
+    def worker_for(approved: Approved, services: Services) -> Running:
+        return Worker(approved, services, cages)
+
+    modules = Modules(
+        trust=trust, make_services=services_for, start_worker=worker_for, bus=ground.bus, asker=hooks, vault=ground.vault,
+        clock=ground.clock, report=ground.problems.set, preferred=preferred, state=state,
+    )  # fmt: skip
+    agent_parts = AgentParts(
+        backend=agents.backend, model=agents.model, limits=agents.limits, budget=agents.budget, history=agents.history,
+        objects=ground.objects, causes=ground.causes, bus=ground.bus, clock=ground.clock, user_home=ground.user_home, audit=agents.audit,
+        asker=hooks, is_paused=agents.is_paused, room=asyncio.Semaphore(agents.concurrency),
+        tools=modules.tools, call_tool=modules.call_tool,
+        declared=modules.agents_of,
+    )  # fmt: skip
+    sources = Sources(
+        vault=vault, agents=agent_parts, state=ground.folder / "modules", clock=ground.clock,
+        publish=modules.publish, interface=modules.interface,
+    )  # fmt: skip
+
+    return ModuleParts(trust=trust, modules=modules, cages=cages)

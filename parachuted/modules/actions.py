@@ -1,0 +1,97 @@
+"""Actions: what a person does about modules, told as documents: the same for the command, with or without a daemon, and for the app."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from parachuted.errors import NotFoundError
+from parachuted.modules.approved import Entry, TrustLevel
+from parachuted.modules.consent import Consent
+from parachuted.modules.standing import Status, status_of
+from parachuted.modules.trust import Trust
+
+
+class Actions:
+    """Every call reads or writes the disk: from a thread, where a loop must not wait. Raises what `Trust` raises."""
+
+    def __init__(self, trust: Trust) -> None:
+        self._trust = trust
+
+    def listing(self) -> list[dict[str, Any]]:
+        """Every module, installed or only lying in the vault's `Modules/`, as it stands where nothing runs."""
+        return [_told(entry) for entry in self._trust.entries()]
+
+    def consent(self, name: str) -> dict[str, Any]:
+        """What approving its folder, as it is now, would allow, and how it differs from what was approved. Raises NotFoundError."""
+        entry = self._trust.entry(name)
+        if entry.state == "missing":
+            raise NotFoundError(f"the folder of {name} is gone; what was approved still runs, if it is enabled")
+        return {"name": name, "hash": entry.found_digest, "state": entry.state, "diff": self._trust.diff(name)} | _consent(
+            self._trust.consent(name)
+        )
+
+    def install(self, source: str, *, dev: bool, path: str | None) -> dict[str, Any]:
+        """Put it into the vault's `Modules/`, unless it lies there, and say what approving it would allow. Nothing of it runs."""
+        name = None if dev or path else self._lying(source)
+        if name is None:
+            entry, consent = self._trust.install(source, dev=dev, path=path)
+        else:
+            entry, consent = self._trust.entry(name), self._trust.consent(name)
+        return {"module": _told(entry), "hash": consent.digest} | _consent(consent)
+
+    def _lying(self, source: str) -> str | None:
+        """The name of the module whose folder in the vault that is."""
+        return next((entry.name for entry in self._trust.entries() if Path(source) == entry.folder), None)
+
+    def approve(self, name: str, digest: str, trust: TrustLevel | None) -> dict[str, Any]:
+        """Approve the very bytes that were shown under that digest."""
+        return _told(self._trust.approve(name, digest, trust=trust))
+
+    def enable(self, name: str) -> dict[str, Any]:
+        """Let it run."""
+        return _told(self._trust.enable(name))
+
+    def disable(self, name: str) -> dict[str, Any]:
+        """Let it run no more; its approval stays."""
+        return _told(self._trust.disable(name))
+
+    def remove(self, name: str) -> dict[str, Any]:
+        """Forget it. Its folder goes too if it is what `install` put there, unchanged since: what a person wrote stays."""
+        return {"name": name, "removed": True, "folder_removed": self._trust.remove(name)}
+
+
+def status_document(status: Status) -> dict[str, Any]:
+    """One module as JSON: `status` how it runs, `state` how its folder stands to what was approved."""
+    return {
+        "name": status.name,
+        "version": status.version,
+        "description": status.description,
+        "trust_level": status.trust,
+        "status": status.state,
+        "serving": status.is_serving,
+        "where": status.where,
+        "state": status.folder_state,
+        "source": status.source,
+        "dev": status.is_dev,
+        "hash": status.approved_digest,
+        "found_hash": status.found_digest,
+        "problem": status.problem,
+        "prefix": status.prefix,
+        "provides": sorted(choice.interface for choice in status.interfaces),
+        "interfaces": [asdict(choice) for choice in status.interfaces],
+        "routes": list(status.routes),
+        "tools": list(status.tools),
+        "events": list(status.events),
+        "schedules": list(status.schedules),
+        "agents": list(status.agents),
+    }
+
+
+def _told(entry: Entry) -> dict[str, Any]:
+    return status_document(status_of(entry, where=None, declared=None, problem=entry.problem, choices=[]))
+
+
+def _consent(consent: Consent) -> dict[str, Any]:
+    return {"consent": asdict(consent) | {"text": consent.text()}}
