@@ -151,11 +151,8 @@ async def test_a_hook_is_told_on_stdin_in_a_clean_environment(opened: Opening):
         assert (await stand.ask("write.before", {"path": "a.md"}, cause={"id": "c"})).allowed
 
     told = json.loads(stand.said())
-    assert (told["event"], told["hook_event_name"], told["data"]["file_path"]) == (
-        "write.before",
-        "write.before",
-        str(stand.vault / "a.md"),
-    )
+    assert told["event"] == told["hook_event_name"] == "write.before"
+    assert told["data"]["file_path"] == str(stand.vault / "a.md")
     assert told["cause"] == {"id": "c"}
     env = dict(line.split("=", 1) for line in stand.said("env").splitlines())
     assert env["CLAUDE_PROJECT_DIR"] == env["PARACHUTE_VAULT"] == str(stand.vault)
@@ -241,10 +238,13 @@ async def test_exit_2_does_to_each_event_what_it_does_in_claude_code(opened: Ope
 @pytest.mark.parametrize(
     ("claude", "event"),
     [
-        ("PreToolUse", "tool.before"), ("PostToolUse", "tool.after"), ("UserPromptSubmit", "prompt.before"), ("SessionStart", "session.start"),
+        ("PreToolUse", "tool.before"),
+        ("PostToolUse", "tool.after"),
+        ("UserPromptSubmit", "prompt.before"),
+        ("SessionStart", "session.start"),
         ("Stop", "stop.before"),
     ],
-)  # fmt: skip
+)
 async def test_additional_context_of_each_event_that_has_it_reaches_the_caller(opened: Opening, claude: str, event: str):
     said = {"hookSpecificOutput": {"hookEventName": claude, "additionalContext": "see README"}}
     opened.commands(**{claude: f"echo '{json.dumps(said)}'"})
@@ -561,7 +561,7 @@ async def test_a_thread_that_asks_while_the_daemon_stops_is_refused_and_not_left
         asking = asyncio.ensure_future(  # noqa: TID251  a test's own
             asyncio.to_thread(stand.hooks.ask_from_thread, stand.occurrence("write.before", {"path": "a"}), loop)
         )
-        await until(lambda: (opened.out / "out").exists())
+        await until((opened.out / "out").exists)
         await stand.hooks.close()
         decision = await asking
         assert not decision.allowed
