@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Find what a new journal entry mentions, note it in the entry, and have the day reflected on where an agent does that."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+REFLECTION = "reflection"  # the journal's agent that is asked; without one, nobody is
+KEYS = re.compile(r"^(para_id|name|aliases):\s*(.*)$", re.MULTILINE)
+WORD = re.compile(r"[\w-]+")
+LINK = re.compile(r"\[\[([^\]|#]+)")
+SHORTEST = 3  # letters; a shorter name would be found in every text
+WAIT_S = 5
+
+
+def main() -> None:
+    """Each step is left out where what it needs is not there; the entry itself is saved already."""
+    event = json.load(sys.stdin)
+    data, vault = event.get("data") or {}, Path(event["vault_path"]).resolve()
+    text = data.get("content") or entry_text(vault, data.get("entry_path"))
+    found = sorted(mentions(text, vault))
+    done = []
+    if found and (path := vault_path(vault, data.get("entry_path"))):
+        answer = ask("PATCH", f"/api/notes/{urllib.parse.quote(path)}", {"key": "mentions", "value": found})
+        done += [f"{path} mentions {', '.join(found)}"] if answer is not None else []
+    day = str(data.get("entry_id") or "")[:10]
+    if ask("POST", f"/api/modules/daily/agents/{REFLECTION}/run", {"date": day} if day else {}) is not None:
+        done.append("a reflection was asked for")
+    if done:
+        json.dump({"systemMessage": "; ".join(done)}, sys.stdout)
+
+
+def mentions(text: str, vault: Path) -> set[str]:
+    """The para-ids of Brain's entities that the text names, by a link, a name or an alias."""
+    linked = {name.strip().casefold() for name in LINK.findall(text)}
+    plain = words(text)
+    return {
+        para_id
+        for para_id, names in entities(vault)
+        if any(name in linked or (len(name) >= SHORTEST and words(name) in plain) for name in names)
+    }
+
+
+def words(text: str) -> str:
+    """The words of a text, with a space about each."""
+    return f" {' '.join(WORD.findall(text.casefold()))} "
+
+
+def entities(vault: Path) -> Iterator[tuple[str, set[str]]]:
+    """Each entity that has an id, with what it is called."""
+    for file in sorted((vault / "Brain").rglob("*.md")):
+        head = read(file)[:4096].partition("\n---")[0]
+        keys = {key: value.strip() for key, value in KEYS.findall(head)} if head.startswith("---") else {}
+        if "para_id" in keys:
+            aliases = keys.get("aliases", "").strip("[]").split(",")
+            names = {unquoted(name).casefold() for name in [keys.get("name", ""), *aliases, file.stem, file.stem.replace("-", " ")]}
+            yield unquoted(keys["para_id"]), names - {""}
+
+
+def entry_text(vault: Path, place: object) -> str:
+    """What the entry's file says."""
+    path = vault_path(vault, place)
+    return read(vault / path) if path else ""
+
+
+def vault_path(vault: Path, place: object) -> str | None:
+    """The file's path in the vault, if it is in it."""
+    if not isinstance(place, str) or not place:
+        return None
+    whole = (vault / place).resolve()
+    return whole.relative_to(vault).as_posix() if whole.is_relative_to(vault) else None
+
+
+def unquoted(text: str) -> str:
+    """A plain value of the frontmatter."""
+    return text.strip().strip("'\"").strip()
+
+
+def read(file: Path) -> str:
+    """A file's text, as far as it is one."""
+    try:
+        return file.read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def ask(method: str, path: str, body: object) -> object:
+    """The daemon's answer; None: it did not do it, or there is none. The record in the home says where it listens."""
+    try:
+        home = Path(os.environ.get("PARACHUTE_HOME") or Path.home() / ".parachute")
+        daemon = json.loads((home / "run" / "daemon.json").read_text())
+        url = f"http://{daemon['host']}:{daemon['port']}{path}"
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {daemon['token']}"}
+        request = urllib.request.Request(url, json.dumps(body).encode(), headers, method=method)
+        with urllib.request.urlopen(request, timeout=WAIT_S) as answer:  # noqa: S310
+            return json.loads(answer.read() or b"{}")
+    except (OSError, ValueError, KeyError) as error:
+        if not isinstance(error, urllib.error.HTTPError) or error.code not in {404, 405}:
+            sys.stderr.write(f"{method} {path}: {error}\n")
+        return None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Load the context file of a project as soon as it is mentioned."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+NAMES = ("AGENTS.md", "CLAUDE.md")
+SUREST = 0.5  # what is less sure is left alone
+MOST = 9_000
+KEYS = re.compile(r"^(para_id|name|agents_path|work_path):\s*(.*)$", re.MULTILINE)
+
+
+def main() -> None:
+    """Answer with the project's text as context, or with nothing."""
+    event = json.load(sys.stdin)
+    data, vault = event.get("data") or {}, Path(event["vault_path"]).resolve()
+    para_id = str(data.get("para_id") or "")
+    if not para_id or (data.get("confidence") or 0) < SUREST:
+        return
+    found = next((file for file in candidates(vault, para_id) if inside(file, vault)), None)
+    if found is None:
+        return
+    text = found.read_text("utf-8", "replace")
+    text = text if len(text) <= MOST else f"{text[:MOST]}\n(cut here)"
+    context = f"## {found.resolve().relative_to(vault)}\n\n{text}"
+    name = event.get("hook_event_name", "brain.mention.detected")
+    json.dump({"hookSpecificOutput": {"hookEventName": name, "additionalContext": context}}, sys.stdout)
+
+
+def candidates(vault: Path, para_id: str) -> Iterator[Path]:
+    """Where the project's context file may be: where it has that id itself, or where Brain's entity of that id says."""
+    for name in NAMES:
+        yield from (file for file in sorted((vault / "Projects").rglob(name)) if keys_of(file).get("para_id") == para_id)
+    for entity in sorted((vault / "Brain").rglob("*.md")):
+        keys = keys_of(entity)
+        if keys.get("para_id") != para_id:
+            continue
+        if keys.get("agents_path"):
+            yield vault / keys["agents_path"]
+        for called in (keys.get("work_path", ""), *(f"Projects/{name}" for name in (keys.get("name", ""), entity.stem) if name)):
+            yield from (vault / called / name for name in NAMES if called)
+
+
+def keys_of(file: Path) -> dict[str, str]:
+    """The keys that matter here, from the frontmatter's plain lines."""
+    try:
+        with file.open(encoding="utf-8", errors="replace") as text:
+            head = text.read(4096)
+    except OSError:
+        return {}
+    found = KEYS.findall(head.partition("\n---")[0]) if head.startswith("---") else []
+    return {key: value.strip().strip("'\"") for key, value in found}
+
+
+def inside(file: Path, vault: Path) -> bool:
+    """Whether it is a file of the vault, links followed: a note must not be able to name any file of the machine."""
+    return file.is_file() and file.resolve().is_relative_to(vault)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""Shipped hooks: each is copied into a home, as a person would, and run by the real runner."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from parachuted.hooks import Decision, Occurrence, Runner
+from parachuted.hooks.approvals import Approvals
+from parachuted.hooks.hooks import Hooks
+from parachuted.hooks.recorder import Record, Recorder
+
+SHIPPED = Path(__file__).resolve().parents[2] / "hooks"
+NOON = datetime(2026, 1, 6, 12, tzinfo=UTC)
+
+
+@dataclass
+class Shipped:
+    """A vault, and a home in which shipped hooks were put."""
+
+    vault: Path
+    home: Path
+    hooks: Hooks
+    recorder: Recorder
+
+    def put(self, name: str) -> None:
+        """`cp` it into the home's hooks folder."""
+        (self.home / "hooks").mkdir(exist_ok=True, mode=0o700)
+        shutil.copy(SHIPPED / name, self.home / "hooks" / name)
+        self.hooks.look()
+
+    async def happens(self, event: str, *, transcript: Path | None = None, session: str | None = "s1", **data: object) -> Decision:
+        """The event, and what its hooks say."""
+        occurrence = Occurrence(
+            event=event, at=NOON, data=data, vault=self.vault, session_id=session, transcript_path=transcript, module="daily"
+        )  # fmt: skip
+        return await self.hooks.ask(occurrence)
+
+    def ran(self) -> Record:
+        """The last run, which ended well."""
+        record = self.recorder.last(1)[0]
+        assert (record.exit_code, record.problem, record.timed_out) == (0, None, False), record
+        return record
+
+
+@pytest.fixture
+async def shipped(vault: Path, home: Path) -> AsyncIterator[Shipped]:
+    runner, recorder = Runner(), Recorder(home / "run" / "hook-runs")
+    hooks = Hooks(
+        home=home, vault=vault, runner=runner, approvals=Approvals(home), recorder=recorder, clock=lambda: NOON,
+        report=lambda _subject, _problem: None, env={name: os.environ[name] for name in ("PATH", "HOME")},
+    )  # fmt: skip
+    yield Shipped(vault, home, hooks, recorder)
+    await hooks.close()
+    await runner.close()
+
+
+def write(vault: Path, path: str, text: str) -> None:
+    """A file of the vault."""
+    place = vault / path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text)
