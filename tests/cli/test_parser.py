@@ -91,7 +91,17 @@ def test_every_listing_takes_json(command):
 
 
 def test_every_command_is_found():
-    rest = {"set": ["x", "y"], "why": ["f"], "undo": ["r"], "plan": ["f"], "run": ["f"], "create": ["n"], "revoke": ["k"]}
+    rest = {
+        "set": ["x", "y"],
+        "why": ["f"],
+        "undo": ["r"],
+        "plan": ["f"],
+        "run": ["f"],
+        "create": ["n"],
+        "revoke": ["k"],
+        "test": ["e"],
+        "replay": ["h"],
+    }
     for words, parser in ALL.items():
         if parser.get_default("run") is not None:
             more = ["x"] if words == ("vault", "set") else rest.get(words[-1], [])

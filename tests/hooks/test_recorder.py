@@ -77,7 +77,7 @@ def test_only_their_owner_can_read_them(recorder, folder):
     assert modes == {0o700, 0o600}
 
 
-@pytest.mark.parametrize("name", ["", "../secret", "h1", "h00000001/../x", "h\u0660\u0660\u0660\u0660\u0660\u0660\u0660\u0661", "h99999999"])
+@pytest.mark.parametrize("name", ["", "../secret", "h1", "h00000001/../x", "h" + 8 * "\u0661", "h99999999"])
 def test_what_is_no_run_is_none(recorder, name):
     keep(recorder)
 

@@ -1,0 +1,157 @@
+"""Hooks: the routes by which a person sees the hooks there are, tries them, runs one again and lets a changed script run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Protocol
+
+from aiohttp import web
+from pydantic import Field
+
+from parachuted.api.answers import json_answer
+from parachuted.api.fields import Sent, Whole
+from parachuted.api.route import Call, Route
+from parachuted.errors import NotFoundError
+from parachuted.hooks.hooks import Hooks as RunningHooks
+from parachuted.hooks.shown import (
+    ApprovedShown,
+    HookErrorsShown,
+    HooksShown,
+    RunsShown,
+    TrialShown,
+    WholeRunShown,
+    show_error,
+    show_hook,
+    show_run,
+    show_trial,
+    show_whole_run,
+)
+from parachuted.hooks.trying import UntriedError, try_hooks
+
+_MODULE = "system"
+_Name = Annotated[str, Field(min_length=1, max_length=200)]
+_RUN = "{id:h[0-9]+}"
+
+
+class Given(Protocol):
+    """The parts that are needed here."""
+
+    @property
+    def hooks(self) -> RunningHooks: ...
+    @property
+    def vault(self) -> Path: ...
+    @property
+    def clock(self) -> Callable[[], datetime]: ...
+
+
+class RunsQuery(Sent):
+    """How many of the latest runs."""
+
+    limit: Annotated[Whole, Field(ge=1, le=200)] = 20
+
+
+class TrialBody(Sent):
+    """An event, by our name or Claude Code's. `data`: what the sample shall hold; `hook`: run this one alone, whatever its matcher says."""
+
+    event: _Name
+    data: dict[str, object] | None = None
+    hook: _Name | None = None
+
+
+class ApproveBody(Sent):
+    """Which hooks; without names, all."""
+
+    names: Annotated[list[_Name], Field(max_length=1_000)] | None = None
+
+
+class Hooks:
+    """The routes of hooks. Running a program of the person's, and what it was told of notes, is for those who may administer."""
+
+    def __init__(self, parts: Given) -> None:
+        self._parts = parts
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            Route(
+                method="GET", path="/api/hooks", module=_MODULE, capability="read", handle=self.listing,
+                summary="The hooks that are in force, and how they do.", answers={200: HooksShown},
+            ),
+            Route(
+                method="GET", path="/api/hooks/errors", module=_MODULE, capability="read", handle=self.errors,
+                summary="The latest failures of hooks.", answers={200: HookErrorsShown},
+            ),
+            Route(
+                method="POST", path="/api/hooks/test", module=_MODULE, capability="admin", handle=self.test, body=TrialBody,
+                summary="Run the hooks of an event on a sample, and tell what goes in, what comes out and what it would decide.",
+                answers={200: TrialShown},
+            ),
+            Route(
+                method="GET", path="/api/hooks/runs", module=_MODULE, capability="admin", handle=self.runs, query=RunsQuery,
+                summary="The latest runs of hooks.", answers={200: RunsShown},
+            ),
+            Route(
+                method="GET", path=f"/api/hooks/runs/{_RUN}", module=_MODULE, capability="admin", handle=self.run,
+                summary="A run of a hook, with what went in and what came out.", answers={200: WholeRunShown},
+            ),
+            Route(
+                method="POST", path=f"/api/hooks/runs/{_RUN}/replay", module=_MODULE, capability="admin", handle=self.replay,
+                summary="Run a hook again on what it was given then.", answers={200: WholeRunShown},
+            ),
+            Route(
+                method="POST", path="/api/hooks/approve", module=_MODULE, capability="admin", handle=self.approve, body=ApproveBody,
+                summary="Let hooks whose scripts have changed run as they are now.", answers={200: ApprovedShown},
+            ),
+        ]  # fmt: skip
+
+    async def listing(self, call: Call) -> web.Response:
+        """`GET /api/hooks`."""
+        hooks = self._parts.hooks
+        may_administer = call.identity.grant(_MODULE, "admin") is not None
+        shown: HooksShown = {
+            "hooks": [show_hook(listed, is_whole=may_administer) for listed in hooks.listed],
+            "health": {"recent_errors_count": len(hooks.errors)},
+            "problems": list(hooks.problems) if may_administer else [],
+        }
+        return json_answer(shown)
+
+    async def errors(self, _call: Call) -> web.Response:
+        """`GET /api/hooks/errors`."""
+        return json_answer({"errors": [show_error(error) for error in reversed(self._parts.hooks.errors)]})
+
+    async def test(self, call: Call) -> web.Response:
+        """`POST /api/hooks/test` with `{"event", "data"?, "hook"?}`."""
+        body, parts = await call.body(TrialBody), self._parts
+        parts.hooks.look()
+        try:
+            trial = await try_hooks(parts.hooks, body.event, vault=parts.vault, at=parts.clock(), given=body.data, only=body.hook)
+        except UntriedError as error:
+            raise web.HTTPBadRequest(text=error.message) from error
+        return json_answer(show_trial(trial))
+
+    async def runs(self, call: Call) -> web.Response:
+        """`GET /api/hooks/runs`."""
+        limit = call.query(RunsQuery).limit
+        records = await asyncio.to_thread(self._parts.hooks.recorder.last, limit)
+        return json_answer({"runs": [show_run(record) for record in records]})
+
+    async def run(self, call: Call) -> web.Response:
+        """`GET /api/hooks/runs/{id}`."""
+        record = await asyncio.to_thread(self._parts.hooks.recorder.get, call.named("id"))
+        if record is None:
+            raise NotFoundError("there is no such run, or not any more; the last 200 are kept")
+        return json_answer(show_whole_run(record))
+
+    async def replay(self, call: Call) -> web.Response:
+        """`POST /api/hooks/runs/{id}/replay`."""
+        self._parts.hooks.look()
+        return json_answer(show_whole_run(await self._parts.hooks.replay(call.named("id"))))
+
+    async def approve(self, call: Call) -> web.Response:
+        """`POST /api/hooks/approve` with `{"names"?}`."""
+        body = await call.body(ApproveBody)
+        self._parts.hooks.look()
+        return json_answer({"approved": self._parts.hooks.approve(body.names)})

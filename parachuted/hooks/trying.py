@@ -1,0 +1,64 @@
+"""Trying: hooks run on a sample, so that a person sees what goes in, what comes out and what it would decide. Nothing else happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from parachuted.errors import NotFoundError, ParachuteError
+from parachuted.hooks.hook import Hook
+from parachuted.hooks.hooks import Hooks
+from parachuted.hooks.matching import compile_hook
+from parachuted.hooks.names import parse_event
+from parachuted.hooks.occurrence import Occurrence
+from parachuted.hooks.recorder import Record
+from parachuted.hooks.samples import make_sample
+
+
+class UntriedError(ParachuteError):
+    """There is nothing that could be tried so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What came of it. `passed_over`: the event's hooks whose matcher does not mean this occurrence."""
+
+    event: str
+    runs: tuple[Record, ...]
+    passed_over: tuple[str, ...]
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the act would go on."""
+        return not any(run.decision.startswith(("blocked", "deny")) for run in self.runs)
+
+
+async def try_hooks(
+    hooks: Hooks, event: str, *, vault: Path, at: datetime, given: Mapping[str, object] | None = None, only: str | None = None
+) -> Trial:  # fmt: skip
+    """Run the hooks that an occurrence of `event` means, or the one called `only`, whatever its matcher says.
+
+    Raises UntriedError for an event or data that cannot be, and NotFoundError for a hook that is not there.
+    """
+    try:
+        name = parse_event(event)
+        occurrence = make_sample(name, vault=vault, at=at, given=given)
+    except ValueError as error:  # UnknownEventError is one
+        raise UntriedError(str(error)) from error
+    declared = [listed.hook for listed in hooks.listed if listed.hook.event == name]
+    if only is not None and only not in {hook.id for hook in declared}:
+        raise NotFoundError(f"there is no hook {only[:80]!r} for {name}; `parachute hooks list` shows them")
+    chosen = [hook for hook in declared if hook.id == only or (only is None and _means(hook, occurrence))]
+    runs = await asyncio.gather(*(hooks.run_one(hook.id, occurrence) for hook in chosen))
+    passed_over = () if only is not None else tuple(hook.id for hook in declared if hook not in chosen)
+    return Trial(event=name, runs=tuple(runs), passed_over=passed_over)
+
+
+def _means(hook: Hook, occurrence: Occurrence) -> bool:
+    try:
+        return compile_hook(hook)(occurrence)
+    except ValueError:
+        return False
