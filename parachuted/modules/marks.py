@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Collection
 from pathlib import Path
 
@@ -33,4 +34,7 @@ def folder_mark(folder: Path, ignored: Collection[str] = ()) -> int:
 
 
 def _mark(path: str, at: os.stat_result) -> tuple[str | int, ...]:
+    """A folder's times and size tell of its names, which are looked at themselves, but for those that are ignored."""
+    if stat.S_ISDIR(at.st_mode):
+        return path, at.st_mode, at.st_ino
     return path, at.st_mode, at.st_size, at.st_ino, at.st_mtime_ns, at.st_ctime_ns

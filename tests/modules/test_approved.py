@@ -12,8 +12,15 @@ from parachuted.modules.approved import LEVELS, Entry
 
 def test_an_entry_is_as_it_was_made():
     entry = Entry(
-        **{"name": "bot", "folder": Path("/v/Modules/bot"), "source": "local", "version": "", "trust": "untrusted", "enabled": False},
-        **{"approved_digest": None, "found_digest": None, "state": "missing"},
+        name="bot",
+        folder=Path("/v/Modules/bot"),
+        source="local",
+        version="",
+        trust="untrusted",
+        enabled=False,
+        approved_digest=None,
+        found_digest=None,
+        state="missing",
     )
     with pytest.raises(FrozenInstanceError):
         entry.enabled = True

@@ -45,9 +45,7 @@ def write(ledger: Ledger, text: str) -> None:
 def test_what_is_written_is_read_and_what_is_none_is_taken_away(ledger):
     assert ledger.load() == {}
     ledger.change("daily", {"enabled": True, "hash": "sha256:1", "lock": ["a==1", "b # c"], "problem": "no: 'x'\n\"y\" ☃ 😀"})
-    assert ledger.load() == {
-        "daily": {"enabled": "true", "hash": "sha256:1", "lock": ["a==1", "b # c"], "problem": "no: 'x'\n\"y\" ☃ 😀"}
-    }
+    assert ledger.load() == {"daily": {"enabled": "true", "hash": "sha256:1", "lock": ["a==1", "b # c"], "problem": "no: 'x'\n\"y\" ☃ 😀"}}
     ledger.change("daily", {"problem": None, "lock": None})
     assert ledger.load() == {"daily": {"enabled": "true", "hash": "sha256:1"}}
     assert ledger.path.stat().st_mode & 0o777 == 0o600
@@ -152,7 +150,8 @@ def test_two_who_change_it_at_once_lose_nothing(home):
 NAMES = st.sampled_from(["daily", "other", "new", "null", "x-1"])
 TEXTS = st.text(st.characters(blacklist_categories=["Cs", "Cc", "Zl", "Zp"], blacklist_characters="\ufeff\ufffe\uffff"), max_size=20)
 VALUES = st.dictionaries(
-    st.sampled_from(["enabled", "source", "hash", "lock", "problem"]), st.one_of(st.booleans(), st.none(), TEXTS, st.lists(TEXTS, max_size=3))
+    st.sampled_from(["enabled", "source", "hash", "lock", "problem"]),
+    st.one_of(st.booleans(), st.none(), TEXTS, st.lists(TEXTS, max_size=3)),
 )
 
 

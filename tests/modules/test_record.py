@@ -13,8 +13,18 @@ DIGEST = "sha256:" + "a" * 64
 
 def test_an_entry_as_people_and_the_daemon_write_it():
     entry = {
-        **{"enabled": "true", "source": "local", "path": "Modules/bot", "version": "1.0", "trust": "trusted", "hash": DIGEST, "tree": DIGEST},
-        **{"environment": "venv-0123abcd", "lock": ["a==1"], "agents": {"a": {"paths": ["X"]}}, "config": {"x": "1"}, "unknown": ["kept"]},
+        "enabled": "true",
+        "source": "local",
+        "path": "Modules/bot",
+        "version": "1.0",
+        "trust": "trusted",
+        "hash": DIGEST,
+        "tree": DIGEST,
+        "environment": "venv-0123abcd",
+        "lock": ["a==1"],
+        "agents": {"a": {"paths": ["X"]}},
+        "config": {"x": "1"},
+        "unknown": ["kept"],
     }
     record = parse_record("bot", entry)
 

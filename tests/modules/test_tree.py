@@ -6,6 +6,7 @@ import hashlib
 import os
 import socket
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -147,10 +148,10 @@ def test_one_file_is_read_on_the_same_terms(folder):
 
 def test_no_descriptor_is_left_open_by_what_was_refused(folder):
     make_socket(folder / "inner")
-    before = os.listdir("/proc/self/fd")
+    before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(20):
         with pytest.raises(TreeRefusedError):
             read_tree(folder)
 
-    assert len(os.listdir("/proc/self/fd")) == len(before)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
     assert stat.S_ISSOCK((folder / "inner" / "socket").stat().st_mode)

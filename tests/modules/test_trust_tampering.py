@@ -105,7 +105,7 @@ def bytes_of(path: bytes, content: bytes = b"x") -> Callable[[Yard], None]:
     return tamper
 
 
-TAMPERING: dict[str, Callable[[Yard], None]] = {
+TAMPERING: dict[str, Callable[[Yard], object]] = {
     "the code": write("module.py"),
     "one character of the code": write("module.py", CODE.replace("words.SAID", "words.Said")),
     "a sibling": write("words.py"),
@@ -138,18 +138,17 @@ TAMPERING: dict[str, Callable[[Yard], None]] = {
     "a hard link": hard_link,
     "a pipe": lambda yard: os.mkfifo(yard.folder / "pipe"),
     "case twins": write("WORDS.py"),
-    "twins in another normal form": lambda yard: [write("é.py")(yard), write("e\u0301.py")(yard)] and None,
+    "twins in another normal form": lambda yard: [write("é.py")(yard), write("e\u0301.py")(yard)],
     "a name that is not UTF-8": bytes_of(b"\xff.py"),
     "a name that nobody sees": write("words\u200b.py"),
     "a folder's name": another_name,
     "another module's name": claims_a_name,
-    "a signature that is none": lambda yard: [write("module.py")(yard), write("SIGNATURE", "A" * 88)(yard)] and None,
+    "a signature that is none": lambda yard: [write("module.py")(yard), write("SIGNATURE", "A" * 88)(yard)],
     "an approval of its own in the vault": lambda yard: [
         write("module.py")(yard),
         (yard.vault / "modules.yaml").write_text((yard.home / "modules.yaml").read_text()),
         shutil.copytree(yard.home, yard.vault / ".parachute"),
-    ]
-    and None,
+    ],
 }
 
 
@@ -210,4 +209,3 @@ def test_what_modules_yaml_says_must_hold_of_what_is_there(yard):
         assert yard.run() == []
     (yard.home / "modules.yaml").write_text(text)
     assert yard.run() == [SAID]
-
