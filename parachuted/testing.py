@@ -1,4 +1,4 @@
-"""Testing: a scripted Messages API and a scripted backend, for our tests and for those of module authors.
+"""Testing: a scripted Messages API, a scripted backend and modules that run alone, for our tests and for those of module authors.
 
 The API speaks the real protocol, so that the real agent process runs with no network and no account.
 """
@@ -17,6 +17,25 @@ from aiohttp import web
 
 from parachuted.agents import Called, Finished, Job, Said, Step, call_tool
 from parachuted.errors import AgentFailedError
+from parachuted.modules.alone import Alone, running_module
+
+__all__ = [
+    "Alone",
+    "Block",
+    "Delay",
+    "Refusal",
+    "Reply",
+    "Request",
+    "Script",
+    "ScriptedBackend",
+    "ScriptedMessages",
+    "Text",
+    "ToolUse",
+    "Turn",
+    "running_module",
+    "say",
+    "use",
+]
 
 _SEEN_PREFIX = "mcp__curator__"
 _USAGE = {"input_tokens": 100, "output_tokens": 20}

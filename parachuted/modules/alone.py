@@ -1,0 +1,184 @@
+"""Alone: one module at work with no daemon, for the tests of who writes it. The vault and the permissions are real, the rest is at hand."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import ExitStack, asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from parachuted.errors import AgentFailedError, NotFoundError
+from parachuted.events import Bus, Event, load_ignore
+from parachuted.events.audit import Caller
+from parachuted.modules.access import BoundedVault, VaultParts
+from parachuted.modules.approved import Approved
+from parachuted.modules.bounds import Bounds
+from parachuted.modules.cause import causes_at
+from parachuted.modules.finding import Routes
+from parachuted.modules.hearing import heard
+from parachuted.modules.in_process import InProcess
+from parachuted.modules.install import LITTER
+from parachuted.modules.manifest import FILE, Manifest, read_manifest
+from parachuted.modules.module_state import ModuleState
+from parachuted.modules.publishing import Publishing
+from parachuted.modules.services import StateAccess
+from parachuted.modules.tree import read_tree
+from parachuted.search import Search
+from parachuted.vault import Author, History, Index, Objects, Scanner, Store, VaultRoot
+
+_SETTLED_S = 10.0
+
+
+class Alone:
+    """A module that runs. Errors arrive as they would in the daemon: a wrong argument, a permission that lacks, a handler that failed.
+
+    `published` is what it published, by name and data; `asked` what it asked of its agents; `state` its `self.state`.
+    """
+
+    def __init__(self, running: InProcess, given: _Given) -> None:
+        self._running, self._given = running, given
+        self.published: list[tuple[str, Mapping[str, object]]] = given.published
+        self.asked: list[tuple[str, str]] = given.asked
+        self.state: StateAccess = given.state
+
+    @property
+    def problem(self) -> str | None:
+        """The traceback of what failed last, while it has not gone well since."""
+        return self._running.problem
+
+    async def request(
+        self, method: str, path: str, *, query: Mapping[str, str | list[str]] | None = None, body: Mapping[str, object] | None = None
+    ) -> object:
+        """Call a route, by its path below the module's prefix. What a streaming one yields comes as a list."""
+        declared = self._running.declared
+        routes = Routes()
+        routes.add(declared.name, self._running, declared)
+        found = routes.find(method, declared.prefix + path)
+        if found is None:
+            raise NotFoundError(f"{declared.name} has no route {method} {path}")
+        await self._given.see()
+        handler, arguments, asked = found.spec.handler, body or {}, query or {}
+        if found.spec.streams:
+            return [item async for item in self._running.stream(handler, arguments, path=found.path_values, query=asked)]
+        return await self._running.call(handler, arguments, path=found.path_values, query=asked)
+
+    async def tool(self, name: str, /, **arguments: object) -> object:
+        """Call a tool."""
+        handler = next((spec.handler for spec in self._running.declared.tools if spec.name == name), None)
+        if handler is None:
+            raise NotFoundError(f"{self._running.declared.name} has no tool {name}")
+        await self._given.see()
+        return await self._running.call(handler, arguments)
+
+    async def event(self, name: str, /, **data: object) -> None:
+        """Tell an event to its handlers, and wait for them. One about a file that it may not read is not told, as in the daemon."""
+        specs = self._running.declared.events
+        if not any(spec.event == name for spec in specs):
+            raise NotFoundError(f"{self._running.declared.name} does not hear {name}")
+        await self._given.see()
+        happened = heard(self._given.event(name, data), self._given.bounds)
+        for spec in specs if happened is not None else ():
+            if happened is not None and spec.event == happened.event:
+                await self._running.tell(spec.handler, happened.data)
+
+    def interface(self, name: str) -> object | None:
+        """An object that it provides; each of its methods is awaited."""
+        return self._running.interface(name)
+
+
+@asynccontextmanager
+async def running_module(
+    folder: Path,
+    *,
+    vault: Path,
+    config: Mapping[str, object] | None = None,
+    interfaces: Mapping[str, object] | None = None,
+    answers: Callable[[str, str], str] | None = None,
+) -> AsyncIterator[Alone]:
+    """Run the module in `folder` on the vault while the block lasts. It is not approved anywhere, and runs in this process.
+
+    `config` is what a person would have written for it in modules.yaml; `interfaces` are objects that other modules would provide;
+    `answers` says what an agent of its answers to a prompt, since no model is asked.
+    """
+    with tempfile.TemporaryDirectory(prefix="parachute-alone-") as private:
+        copy = Path(private) / "module"
+        await asyncio.to_thread(shutil.copytree, folder, copy, ignore=shutil.ignore_patterns(*LITTER))
+        tree = read_tree(copy).digest
+        manifest = read_manifest((copy / FILE).read_bytes())
+        approved = Approved(name=manifest.name, copy=copy, digest=tree, tree=tree, manifest=manifest, trust="trusted")
+        with ExitStack() as closing:
+            given = _Given(manifest, vault, Path(private), closing)
+            given.config, given.interfaces, given.answers = config or {}, interfaces or {}, answers
+            await given.see()
+            running = InProcess(approved, given)
+            await running.start()
+            try:
+                yield Alone(running, given)
+            finally:
+                await running.stop()
+
+
+class _Given:
+    """The services of one module, with a store, an index and search of its own."""
+
+    def __init__(self, manifest: Manifest, vault: Path, private: Path, closing: ExitStack) -> None:
+        self.name = manifest.name
+        self.log = logging.getLogger(f"parachuted.modules.{self.name}")
+        self.config: Mapping[str, object] = {}
+        self.interfaces: Mapping[str, object] = {}
+        self.answers: Callable[[str, str], str] | None = None
+        self.published: list[tuple[str, Mapping[str, object]]] = []
+        self.asked: list[tuple[str, str]] = []
+        self.bounds = Bounds.of_module(self.name, read=manifest.permissions.read, write=manifest.permissions.write)
+        self.state = ModuleState(private / "state")
+        self._bus = Bus(_now)
+        self._publishing = Publishing(self._bus)
+        root, self._index = VaultRoot(vault), Index()
+        self._scanner = Scanner(root, self._index, load_ignore(root))
+        objects, history = Objects(private / "objects"), History(private / "history.db")
+        store = Store(root, objects, history, _now)
+        self._search = Search(private / "search.db", root, self._index, lambda _subject, _problem: None)
+        self._search.start()
+        for part in (objects, history, store, self._search):
+            closing.callback(part.close)
+        parts = VaultParts(root=root, store=store, index=self._index, search=self._search, notice=self._notice)
+        author = f"module:{self.name}"
+        self.vault = BoundedVault(parts, self.bounds, lambda: Author(by=author, causes=causes_at(_now())), Caller("module", self.name, ""))
+
+    def publish(self, event: str, data: Mapping[str, object]) -> None:
+        self._publishing.publish(self.name, event, data)
+        self.published.append((event, data))
+
+    def get_interface(self, name: str) -> object | None:
+        return self.interfaces.get(name)
+
+    async def run_agent(self, agent: str, prompt: str, _options: Mapping[str, object]) -> str:
+        self.asked.append((agent, prompt))
+        if self.answers is None:
+            raise AgentFailedError("no model is asked in a test: say running_module(..., answers=lambda agent, prompt: ...)")
+        return self.answers(agent, prompt)
+
+    def event(self, name: str, data: Mapping[str, object]) -> Event:
+        return Event(id=1, event=name, timestamp=_now(), data=data)
+
+    async def see(self) -> None:
+        """Know what is in the vault now, as the daemon would a moment after whoever put it there."""
+        scan = await asyncio.to_thread(self._scanner.walk, finished=True)
+        for folder in scan.new_folders:
+            self._index.add_folder(folder)
+        for seen in scan.seen:
+            self._index.set(seen.path, seen.new)
+            self._search.follow(seen.path, seen.new)
+        if scan.seen:
+            await asyncio.to_thread(self._search.settle, _SETTLED_S)
+
+    async def _notice(self, _paths: Iterable[str]) -> None:
+        await self.see()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
