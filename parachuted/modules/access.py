@@ -215,6 +215,7 @@ class BoundedVault:
         return self._parts.store.create(real, data, self._author())
 
     def _edited(self, real: VaultPath, edit: Edit, base: str | None) -> Written:
+        self._refuse_large(real, real)
         before = self._parts.store.read(real)
         if base is not None and base != before.digest and (real, base) not in self._told:
             # Any text that is kept can be named by its digest, and what comes of merging with it tells of it.
@@ -232,12 +233,15 @@ class BoundedVault:
     def _read(self, path: VaultPath, *, keep: bool = False) -> Content:
         real = self._found(path)
         with self._parts.root.straight():
-            if self._parts.root.size(real) > _LARGEST_READ:
-                raise EditRefusedError(f"{printable(path)} is larger than {_LARGEST_READ >> 20} MB, which is not read at once")
+            self._refuse_large(path, real)
             content = self._parts.store.read(real, keep=keep)
         if keep:
             self._remember(real, content.digest)
         return content
+
+    def _refuse_large(self, path: VaultPath, real: VaultPath) -> None:
+        if self._parts.root.size(real) > _LARGEST_READ:
+            raise EditRefusedError(f"{printable(path)} is larger than {_LARGEST_READ >> 20} MB, which is not read at once")
 
     def _size(self, path: VaultPath) -> int:
         real = self._found(path)

@@ -36,6 +36,7 @@ _DEEPEST = 3
 _GRACE_S = 30.0
 _LONGEST_PROMPT = 1 << 20
 _OFFLINE = "offline"
+_PAUSED = "runs are paused; `parachute resume` lets them go on"
 _DEPTH: ContextVar[int] = ContextVar("parachuted_agent_depth", default=0)
 
 
@@ -102,8 +103,6 @@ class ModuleAgents:
             raise ActRefusedError(f"the prompt is longer than {_LONGEST_PROMPT} characters")
         if self._parts.backend.name == _OFFLINE:
             raise AgentUnavailableError(f"{plan.who} needs a model, and there is none; see `parachute auth status`")
-        if self._parts.is_paused():
-            raise AgentUnavailableError(f"{plan.who} does not begin: runs are paused; `parachute resume` lets them go on")
         if _DEPTH.get() >= _DEEPEST:
             raise ActRefusedError(f"{plan.who} does not begin: agents have called agents {_DEEPEST} deep already")
         if plan.config.model not in {None, self._parts.model}:
@@ -143,7 +142,7 @@ class ModuleAgents:
     async def _begin(self, run: _Run) -> None:
         """Budgets are asked and the run is recorded in one turn, so that no two take the same place."""
         async with self._parts.gate:
-            over = await asyncio.to_thread(self._exceeded, run.task)
+            over = _PAUSED if self._parts.is_paused() else await asyncio.to_thread(self._exceeded, run.task)
             if over is not None:
                 raise AgentUnavailableError(f"{run.plan.who} does not begin: {over}")
             await finished(self._accounts.open, run.account)
@@ -242,7 +241,7 @@ class _Run:
         """How it ended, when it ended well."""
         if self.account.net:
             return Outcome(result="changed", reason=f"updated {', '.join(printable(path) for path in self.account.net)}")
-        return Outcome(result="unchanged", reason=(self.account.last_said or "the agent said nothing")[:500])
+        return Outcome(result="unchanged", reason="it answered, and changed nothing")  # its words are for whoever asked
 
     def _tools(self, skills: Sequence[Skill]) -> Sequence[Tool]:
         config, own = self.plan.config, self._approved.name

@@ -105,7 +105,9 @@ async def test_the_words_of_a_run_are_not_for_who_sees_but_a_part(yard):
     given = yard.given(yard.approve(BOT), yard.agents(ScriptedBackend([say("They pay.")])))
     await given.run_agent("admin", "x", {})
 
-    assert documents(yard)[0]["reviewed_count"] == 1  # more than it names: see api/run_sight.py
+    (document,) = documents(yard)
+    assert (document["reviewed"], document["reviewed_count"]) == ([], 1)  # more than it names: see api/run_sight.py
+    assert "They pay" not in f"{document['reason']} {yard.events}"
 
 
 async def test_the_audit_is_told_of_the_run_and_of_each_call(yard):
