@@ -8,7 +8,7 @@ from dataclasses import replace
 from parachuted.events import Event
 from parachuted.modules.bounds import Bounds
 
-_UNBOUNDED = frozenset({"vault.problem"})  # what is wrong is told in words, which may name any note
+_UNBOUNDED = frozenset({"vault.problem", "tool.after"})  # words that may name any note, and what an agent read in any
 _WORDS = "reason"
 
 

@@ -31,6 +31,7 @@ class _Waiting:
     event: str
     data: Mapping[str, object]
     causes: tuple[str, ...]
+    runs: tuple[str, ...]
     depth: int
 
 
@@ -65,7 +66,8 @@ class Inbox:
         data = {str(name): to_json(value) for name, value in told.data.items()}  # its own: what it does to it is not seen elsewhere
         causes = data.get("causes")
         found = tuple(map(str, causes)) if isinstance(causes, list) else ()
-        self._waiting.append(_Waiting(event=told.event, data=data, causes=found, depth=depth))
+        runs = (run,) if isinstance(run := data.get("run"), str) else ()
+        self._waiting.append(_Waiting(event=told.event, data=data, causes=found, runs=runs, depth=depth))
         self._came.set()
 
     async def run(self) -> None:
@@ -86,7 +88,7 @@ class Inbox:
 
     async def _tell(self, spec: EventSpec, waiting: _Waiting, limit_s: float) -> None:
         try:
-            with self._publishing.handling(self._name, waiting.depth), carrying(waiting.causes):
+            with self._publishing.handling(self._name, waiting.depth), carrying(waiting.causes, waiting.runs):
                 await self._running.tell(spec.handler, waiting.data, timeout_s=limit_s)
         except ParachuteError as error:
             log.warning("a module did not handle an event", extra={"of": self._name, "event": waiting.event, "error": error.message})

@@ -41,6 +41,7 @@ def test_what_names_only_files_that_it_may_read_is_told_as_it_is(told):
         event("run.undone", run="r", paths=[], kept=["Private/a.md"]),
         event("watch.removed", watcher="Private/AGENTS.md"),
         event("vault.problem", subject="x", problem="Private/diary.md cannot be read"),
+        event("tool.after", tool_name="read_note", tool_input={}, tool_response={"text": "what stands in Private/diary.md"}),
     ],
 )
 def test_what_names_any_other_file_does_not_exist_for_it(told):

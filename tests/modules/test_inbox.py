@@ -10,7 +10,7 @@ from typing import cast
 
 from parachuted.events import Bus, Event
 from parachuted.modules.bounds import Bounds
-from parachuted.modules.cause import carried
+from parachuted.modules.cause import carried, runs_before
 from parachuted.modules.declared import Declared, EventSpec
 from parachuted.modules.inbox import MOST_WAITING, Inbox
 from parachuted.modules.publishing import Publishing
@@ -28,6 +28,7 @@ class Hears:
         self.declared = Declared(name="daily", version="1.0.0", prefix="/api/daily")
         self.told: list[tuple[str, Mapping[str, object]]] = []
         self.causes: list[tuple[str, ...]] = []
+        self.runs: list[tuple[str, ...]] = []
         self.hold = asyncio.Event()
         self.hold.set()
         self.most, self.now = 0, 0
@@ -37,6 +38,7 @@ class Hears:
         self.most = max(self.most, self.now)
         self.told.append((handler, data))
         self.causes.append(carried())
+        self.runs.append(runs_before())
         await asyncio.wait_for(self.hold.wait(), timeout_s)
         self.now -= 1
         if data.get("path") == "bug.md":
@@ -119,15 +121,16 @@ async def test_what_a_handler_does_to_the_data_is_seen_nowhere_else():
     assert data["paths"] is not told.data["paths"]
 
 
-async def test_the_events_causes_are_carried_on():
+async def test_the_events_causes_and_its_run_are_carried_on():
     hears = Hears()
     one = inbox(hears, IN_ORDER, BESIDE)
-    one.put(event("a.md", causes=["c1", "c2"]), 0)
+    one.put(event("a.md", causes=["c1", "c2"], run="r1"), 0)
 
     async with telling(one):
         await until(lambda: len(hears.causes) == 2)
 
     assert hears.causes == [("c1", "c2"), ("c1", "c2")]
+    assert hears.runs == [("r1",), ("r1",)]  # an undo of that run takes back what follows from it
     assert carried() == ()
 
 
