@@ -26,6 +26,22 @@ class Begin(BaseModel):
     config: dict[str, object]
     walls: Walls
 
+    @classmethod
+    def of(cls, approved: Approved, walls: Walls) -> dict[str, object]:
+        """The JSON of it."""
+        begin = cls(
+            name=approved.name,
+            copy_at=approved.copy,
+            digest=approved.digest,
+            tree=approved.tree,
+            trust=approved.trust,
+            import_paths=approved.import_paths,
+            overrides=dict(approved.overrides),
+            config=dict(approved.config),
+            walls=walls,
+        )
+        return begin.model_dump(mode="json")
+
     def approved(self) -> Approved:
         """The module to run. It reads the copy."""
         return Approved(

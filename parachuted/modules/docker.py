@@ -52,12 +52,18 @@ class Docker:
     async def make_room(self, module: str) -> str:
         """See to the image; a new container's name. Raises DockerError."""
         if not self._has_image:
-            empty = io.BytesIO()
-            with tarfile.open(fileobj=empty, mode="w"):
-                pass
-            await self._run("import", "-", _IMAGE, stdin=empty.getvalue())
+            await self._make_image()
             self._has_image = True
         return f"parachute-module-{module}-{uuid4().hex[:12]}"
+
+    async def _make_image(self) -> None:
+        with suppress(DockerError):
+            await self._run("image", "inspect", "--format", "{{.Id}}", _IMAGE)
+            return
+        empty = io.BytesIO()
+        with tarfile.open(fileobj=empty, mode="w"):
+            pass
+        await self._run("import", "-", _IMAGE, stdin=empty.getvalue())
 
     def command(self, name: str, program: Sequence[str], *, readable: Iterable[Path], memory: int) -> tuple[str, ...]:
         """What runs the program in the container, with its pipes as our own."""

@@ -48,7 +48,7 @@ def landlock_version() -> int:
 def wall_in(readable: Iterable[Path], listable: Iterable[Path] = ()) -> None:
     """Let this thread, and all that it begins, read below these paths and do nothing else with files. Raises OSError.
 
-    Below `listable` it sees the names alone. What is not there is left out. To be called before there are other threads: those are not walled in.
+    Below `listable` it sees the names alone. What is not there is left out. Threads that there are already are not walled in.
     """
     version = landlock_version()
     if not version:

@@ -26,7 +26,10 @@ _NICER = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class Walls:
-    """Which walls to raise. `readable` and `listable` count with `landlock` alone. `parent`: whose end is ours, 0 where it cannot be seen."""
+    """Which walls to raise. `readable` and `listable` count with `landlock` alone.
+
+    `parent`: the process whose end is ours; 0 where it cannot be seen.
+    """
 
     landlock: bool
     seccomp: bool

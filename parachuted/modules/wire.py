@@ -15,8 +15,10 @@ from pydantic.dataclasses import dataclass
 from pydantic_core import to_jsonable_python
 
 from parachuted.errors import ModuleFailedError
+from parachuted.modules.results import WrongResultError, to_json
 
-MOST_BYTES = 16 * 1024 * 1024
+MOST_BYTES = 8 * 1024 * 1024
+_LARGE = 256 * 1024
 _HEAD = struct.Struct(">I")
 _STRICT = ConfigDict(extra="forbid", strict=True)
 
@@ -94,6 +96,11 @@ class Unpacker:
     def __init__(self) -> None:
         self._buffer = bytearray()
 
+    @property
+    def is_large(self) -> bool:
+        """Whether what waits here takes long enough to read that a loop should leave it to a thread."""
+        return len(self._buffer) > _LARGE
+
     def feed(self, data: bytes) -> Iterator[Frame]:
         """The frames that are whole now; raises WireError."""
         self._buffer += data
@@ -111,6 +118,10 @@ class Unpacker:
 
 def _parse(text: bytes) -> Frame:
     try:
-        return _FRAMES.validate_json(text)
+        frame = _FRAMES.validate_json(text)
+        to_json(frame.body if isinstance(frame, Ask) else frame.value if isinstance(frame, Answer) else None)  # NaN and the like are none
+        return frame  # noqa: TRY300  the errors of both are one
+    except WrongResultError as error:
+        raise WireError(f"a frame holds what JSON has not: {error}") from error
     except ValidationError as error:
         raise WireError(f"a frame is not as it should be: {error.errors(include_url=False, include_input=False)[0]['msg']}") from error

@@ -6,11 +6,13 @@ It is a `Running` like any other. What the module asks for is done here, by serv
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import itertools
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -26,7 +28,6 @@ from parachuted.modules.running import CALL_LIMIT_S, NOTHING
 from parachuted.modules.services import Services
 from parachuted.modules.serving import Serving
 from parachuted.modules.talk import Talk
-from parachuted.modules.walls import Walls
 from parachuted.modules.wire import Said
 from parachuted.modules.worker_process import WorkerProcess, new_mark
 
@@ -38,8 +39,7 @@ _START_LIMIT_S = 90.0  # its import, its constructor, on_enable: each has a limi
 _STOP_LIMIT_S = 5.0
 _GRACE_S = 2.0
 _LAST_WORDS_S = 1.0
-_PING_EVERY_S, _PING_LIMIT_S = 15.0, 10.0
-_FIRST_WAIT_S, _LONGEST_WAIT_S, _WELL_S = 0.5, 60.0, 60.0
+_LONGEST_WAIT_S, _WELL_S = 60.0, 60.0
 _MOST_STREAMS = 64
 _MOST_LINES_A_SECOND = 100
 _MOST_LINE = 2_000
@@ -47,16 +47,25 @@ _MOST_PROBLEM = 20_000
 _PROBLEM = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How long the first wait before a process is begun again is, and how often it is asked whether it still answers."""
+
+    first_wait_s: float = 0.5
+    ping_every_s: float = 15.0
+    ping_limit_s: float = 10.0
+
+
 class Worker:
     """One untrusted module. A process that dies is begun again, after a wait that grows; meanwhile its calls fail."""
 
-    def __init__(self, approved: Approved, services: Services, cages: Cages, *, first_wait_s: float = _FIRST_WAIT_S) -> None:
+    def __init__(self, approved: Approved, services: Services, cages: Cages, *, pace: Pace | None = None) -> None:
         self._approved = approved
         self._name = approved.name
         self._cages = cages
         self._serving = Serving(services)
         self._log = _Capped(services.log)
-        self._first_wait_s = first_wait_s
+        self._pace = pace or Pace()
         self._declared: Declared | None = None
         self._talk: Talk | None = None
         self._process: WorkerProcess | None = None
@@ -91,7 +100,8 @@ class Worker:
         loop = asyncio.get_running_loop()
         self._stopping.clear()
         self._started = loop.create_future()
-        self._keeper = loop.create_task(self._keep(self._started), name=f"the process of module {self._name}")
+        context = contextvars.Context()  # its life is not part of whatever began it
+        self._keeper = loop.create_task(self._keep(self._started), name=f"the process of module {self._name}", context=context)
         try:
             await asyncio.shield(self._started)
         except BaseException:
@@ -147,7 +157,7 @@ class Worker:
             await self._ask("stream", {"stream": number, **_body(handler, arguments, path, query)}, CALL_LIMIT_S)
             talk = self._usable()
             while isinstance(found := await talk.ask("next", {"stream": number}, urgent=True), dict) and "item" in found:
-                yield to_json(found["item"])
+                yield found["item"]
         finally:
             self._open_streams -= 1
             with suppress(ModuleFailedError):  # its process is gone, and the stream with it
@@ -176,7 +186,7 @@ class Worker:
 
     async def _keep(self, started: asyncio.Future[None]) -> None:
         """See to it that there is a process, until the module is stopped."""
-        wait_s = self._first_wait_s
+        wait_s = self._pace.first_wait_s
         while True:
             begun = time.monotonic()
             try:
@@ -190,7 +200,7 @@ class Worker:
                 started.set_exception(ModuleFailedError(f"the module {self._name} could not be started: {why}"))
             if self._stopping.is_set() or started.exception() is not None:
                 return
-            wait_s = self._first_wait_s if time.monotonic() - begun > _WELL_S else wait_s
+            wait_s = self._pace.first_wait_s if time.monotonic() - begun > _WELL_S else wait_s
             self._down = f"the process of the module {self._name} is down, and begins again in {wait_s:g} s: {why}"[:_MOST_PROBLEM]
             self._log.say(logging.ERROR, self._down)
             with suppress(TimeoutError):
@@ -205,11 +215,12 @@ class Worker:
         held = await self._cages.hold(self._approved, mark)
         self.held_by = held.kind
         process = self._process = await WorkerProcess.start(held, mark)
+        self._problem = None
         try:
             async with asyncio.TaskGroup() as group:
                 talk = Talk(process.send, self._serving.serve, group, say=self._hear)
                 printed = group.create_task(process.listen(self._print), name=f"what {self._name} prints")
-                begin = self._begin(talk, process, _begin_body(self._approved, held.walls), started)
+                begin = self._begin(talk, process, Begin.of(self._approved, held.walls), started)
                 tending = group.create_task(begin, name=f"tending {self._name}")
                 try:
                     await process.read(talk)
@@ -239,8 +250,8 @@ class Worker:
             started.set_result(None)
         try:
             while True:
-                await asyncio.sleep(_PING_EVERY_S)
-                await talk.ask("ping", {}, urgent=True, timeout_s=_PING_LIMIT_S)
+                await asyncio.sleep(self._pace.ping_every_s)
+                await talk.ask("ping", {}, urgent=True, timeout_s=self._pace.ping_limit_s)
         except TimeoutError:
             process.kill("it stood still: something in it blocks")
         except ModuleFailedError:
@@ -285,7 +296,7 @@ class _Remote:
 
         async def call(*args: object, **kwargs: object) -> object:
             body = {"interface": self._name, "method": method, "args": to_json(args), "kwargs": to_json(kwargs)}
-            return told(to_json(await self._ask("interface", body, CALL_LIMIT_S)))
+            return told(await self._ask("interface", body, CALL_LIMIT_S))
 
         return call
 
@@ -317,27 +328,12 @@ def _body(
 
 
 def _result(value: object) -> object:
-    """A handler's answer: JSON that JSON can hold, whatever the process said."""
+    """A handler's answer."""
     if isinstance(value, dict) and value.keys() == {"value"}:
-        return to_json(value["value"])
+        return value["value"]
     if isinstance(value, dict) and value.keys() == {"status", "body", "headers"}:
         try:
-            return Response(status=int(value["status"]), body=to_json(value["body"]), headers=_HEADERS.validate_python(value["headers"]))
+            return Response(status=int(value["status"]), body=value["body"], headers=_HEADERS.validate_python(value["headers"]))
         except ValueError as error:
             raise ModuleFailedError(f"the answer is none: {error}") from error
     raise ModuleFailedError("the answer of the module's process is none")
-
-
-def _begin_body(approved: Approved, walls: Walls) -> Mapping[str, object]:
-    begin = Begin(
-        name=approved.name,
-        copy_at=approved.copy,
-        digest=approved.digest,
-        tree=approved.tree,
-        trust=approved.trust,
-        import_paths=approved.import_paths,
-        overrides=dict(approved.overrides),
-        config=dict(approved.config),
-        walls=walls,
-    )
-    return begin.model_dump(mode="json")

@@ -34,6 +34,7 @@ from parachuted.modules.wire import Answer, Ask, Frame, Refusal, Said, Unpacker,
 
 _CHUNK = 1 << 16
 _MOST_SAID = 20_000
+_NOW_S = 30.0
 _DECLARED: TypeAdapter[Declared] = TypeAdapter(Declared)
 
 
@@ -97,7 +98,12 @@ class _Pipe:
         frame = pack(Ask(id=asked, verb=verb, body=body, of=talk.serving()))
         self._now[asked] = waiting
         self.send(frame)
-        answer = waiting.result()
+        try:
+            answer = waiting.result(_NOW_S)
+        except TimeoutError as error:
+            raise ModuleFailedError(f"the daemon did not answer within {_NOW_S:g} s") from error
+        finally:
+            self._now.pop(asked, None)
         if isinstance(answer, Refusal):
             raise error_of(answer)
         return answer.value

@@ -7,12 +7,13 @@ import signal
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from typing import cast
 from uuid import uuid4
 
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.cage import MARK, Held
 from parachuted.modules.talk import Talk
-from parachuted.modules.wire import Unpacker, WireError
+from parachuted.modules.wire import Frame, Unpacker, WireError
 from parachuted.processes.reaper import kill_family, kill_group
 
 _CHUNK = 1 << 16
@@ -20,6 +21,9 @@ _MOST_UNREAD = 64 * 1024 * 1024
 _MOST_LINE = 2_000
 _LAST_LINES = 20
 _GONE_S = 5.0
+_ENDING_S = 1.0
+_LAST_WORDS_S = 0.2
+_STDOUT, _STDERR = 1, 2
 
 
 def new_mark() -> str:
@@ -30,8 +34,8 @@ def new_mark() -> str:
 class WorkerProcess:
     """Made by `start`. `read` lasts as long as the process; `close` leaves nothing of it."""
 
-    def __init__(self, process: asyncio.subprocess.Process, held: Held, mark: str) -> None:
-        self._process = process
+    def __init__(self, process: asyncio.subprocess.Process, exited: asyncio.Event, held: Held, mark: str) -> None:
+        self._process, self._exited = process, exited
         self._held = held
         self._mark = mark
         self._why: str | None = None
@@ -40,15 +44,15 @@ class WorkerProcess:
     @classmethod
     async def start(cls, held: Held, mark: str) -> WorkerProcess:
         """Begin it; raises ModuleFailedError."""
+        loop = asyncio.get_running_loop()
         try:
-            process = await asyncio.create_subprocess_exec(
-                *held.command, env=dict(held.env), cwd=held.cwd, start_new_session=True,
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            transport, pipes = await loop.subprocess_exec(
+                lambda: _Pipes(loop), *held.command, env=dict(held.env), cwd=held.cwd, start_new_session=True
             )  # fmt: skip
         except OSError as error:
             await held.end()
             raise ModuleFailedError(f"the module's process could not be started: {error}") from error
-        return cls(process, held, mark)
+        return cls(asyncio.subprocess.Process(transport, pipes, loop), pipes.exited, held, mark)
 
     @property
     def pid(self) -> int:
@@ -79,14 +83,15 @@ class WorkerProcess:
         pipe = self._process.stdout
         try:
             while pipe is not None and (data := await pipe.read(_CHUNK)):
-                for frame in unpacker.feed(data):
+                fed = asyncio.to_thread(_fed, unpacker, data) if unpacker.is_large else _at_once(unpacker, data)
+                for frame in await fed:
                     talk.take(frame)
                 await asyncio.sleep(0)  # one that never stops talking must not keep the loop for itself
         except WireError as error:
             self.kill(f"it broke the rules of the pipe: {error}")
         with suppress(TimeoutError):
-            async with asyncio.timeout(_GONE_S):
-                await self._process.wait()
+            async with asyncio.timeout(_ENDING_S):
+                await self._exited.wait()
 
     async def listen(self, log: Callable[[str], None]) -> None:
         """Log what it prints, line by line."""
@@ -120,6 +125,39 @@ class WorkerProcess:
         if text:
             self._last.append(text)
             log(text)
+
+
+class _Pipes(asyncio.subprocess.SubprocessStreamProtocol):
+    """Its pipes are closed soon after it has ended: a stray of its own may hold the other ends for ever."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(limit=_CHUNK, loop=loop)
+        self.exited = asyncio.Event()
+        self._child: asyncio.SubprocessTransport | None = None
+        self._on = loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._child = cast("asyncio.SubprocessTransport", transport)
+
+    def process_exited(self) -> None:
+        super().process_exited()
+        self.exited.set()
+        self._on.call_later(_LAST_WORDS_S, self._close)
+
+    def _close(self) -> None:
+        for number in (_STDOUT, _STDERR):
+            pipe = self._child.get_pipe_transport(number) if self._child else None
+            if pipe is not None:
+                pipe.close()
+
+
+def _fed(unpacker: Unpacker, data: bytes) -> list[Frame]:
+    return list(unpacker.feed(data))
+
+
+async def _at_once(unpacker: Unpacker, data: bytes) -> list[Frame]:
+    return _fed(unpacker, data)
 
 
 def _signal(number: int) -> str:

@@ -1,0 +1,102 @@
+"""An untrusted module runs in the best cage that there is, or not at all."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from parachuted.errors import ModuleFailedError
+from parachuted.modules.cage import BOUNDS, Cages
+from parachuted.modules.landlock import landlock_version
+from parachuted.modules.seccomp import can_filter
+from tests.modules.players import approve, write_module
+
+has_walls = bool(landlock_version()) and can_filter()
+NO_DOCKER = {"PATH": "/nowhere"}
+
+
+@pytest.fixture
+def approved(tmp_path):
+    return approve(write_module(tmp_path / "home" / "modules" / "daily" / "abc", "x = 1"), trust="untrusted")
+
+
+def cages(tmp_path, sandbox, **more):
+    return Cages(sandbox=sandbox, run=tmp_path / "home" / "run" / "modules", secret=[tmp_path / "vault"], env=NO_DOCKER, **more)
+
+
+@pytest.mark.skipif(not has_walls, reason="this machine has not the kernel's walls")
+async def test_without_docker_it_is_the_kernels_walls(tmp_path):
+    assert await cages(tmp_path, "auto").choose() == "landlock"
+
+
+async def test_with_docker_it_is_docker(make_cages):
+    assert await make_cages("auto").choose() == "docker"
+
+
+async def test_with_neither_it_does_not_run_and_says_what_to_install(tmp_path, monkeypatch, approved):
+    monkeypatch.setattr("parachuted.modules.cage.landlock_version", lambda: 0)
+
+    for sandbox in ("auto", "landlock", "docker"):
+        with pytest.raises(ModuleFailedError, match=r"does not run: .*install Docker"):
+            await cages(tmp_path, sandbox).hold(approved, "mark")
+
+
+async def test_docker_asked_for_is_not_replaced_by_something_else(tmp_path):
+    with pytest.raises(ModuleFailedError, match="no Docker engine answers"):
+        await cages(tmp_path, "docker").choose()
+
+
+async def test_a_bare_process_is_taken_only_when_it_is_asked_for(tmp_path):
+    assert await cages(tmp_path, "process").choose() == "process"
+
+
+@pytest.mark.skipif(not has_walls, reason="this machine has not the kernel's walls")
+async def test_a_process_is_given_a_private_folder_and_no_environment(tmp_path, approved, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "canary")
+
+    held = await cages(tmp_path, "landlock").hold(approved, "mark")
+
+    assert held.cwd.is_relative_to(tmp_path / "home" / "run" / "modules")
+    assert held.cwd.stat().st_mode & 0o777 == 0o700
+    assert set(held.env) == {"PATH", "LANG", "HOME", "TMPDIR", "PARACHUTE_MODULE"}
+    assert "canary" not in str(held)
+    await held.end()
+    assert not held.cwd.exists()
+
+
+@pytest.mark.skipif(not has_walls, reason="this machine has not the kernel's walls")
+async def test_it_reads_python_and_its_copy_and_not_the_home(tmp_path, approved):
+    held = await cages(tmp_path, "landlock").hold(approved, "mark")
+
+    readable = held.walls.readable
+    assert approved.copy in readable
+    assert any(Path(sys.base_prefix).is_relative_to(path) for path in readable)
+    assert not any((tmp_path / "home" / "keys.yaml").is_relative_to(path) for path in readable)
+    assert not any(one != other and one.is_relative_to(other) for one in readable for other in readable)
+    assert held.walls.landlock
+    assert held.walls.seccomp
+    await held.end()
+
+
+async def test_a_vault_inside_of_what_python_needs_cannot_be_kept_from_it(tmp_path, approved):
+    secret = Path(sys.prefix) / "vault"
+    inside = Cages(sandbox="process", run=tmp_path / "run", secret=[secret], env=NO_DOCKER)
+
+    with pytest.raises(ModuleFailedError, match="nothing can keep"):
+        await inside.hold(approved, "mark")
+
+
+async def test_what_a_killed_daemon_left_is_swept(tmp_path, approved):
+    earlier = cages(tmp_path, "process")
+    held = await earlier.hold(approved, "mark")
+
+    await cages(tmp_path, "process").sweep()
+
+    assert not held.cwd.exists()
+
+
+def test_each_cage_says_what_it_holds():
+    assert set(BOUNDS) == {"docker", "landlock", "process"}
+    assert "no wall" in BOUNDS["process"]

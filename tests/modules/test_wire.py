@@ -1,0 +1,101 @@
+"""What crosses the pipe is whole, bounded and nothing else."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+import pytest
+
+from parachuted.modules.wire import MOST_BYTES, Answer, Ask, Cancel, Refusal, Said, Unpacker, WireError, pack
+
+FRAMES = [
+    Ask(id=1, verb="call", body={"handler": "hello", "arguments": {"n": [1, 2.5, None, True, "ü\n\x00😀"]}}, of=7),
+    Answer(id=2, value={"a": [{}]}),
+    Answer(id=3),
+    Refusal(id=4, error="NotFoundError", message="not there", details={"problems": ["x"]}),
+    Cancel(id=5),
+    Said(level=20, text="hello"),
+]
+
+
+def framed(text: bytes) -> bytes:
+    return struct.pack(">I", len(text)) + text
+
+
+def test_what_is_packed_comes_out_as_it_was():
+    packed = b"".join(map(pack, FRAMES))
+
+    assert list(Unpacker().feed(packed)) == FRAMES
+
+
+def test_frames_may_come_byte_by_byte():
+    unpacker, found = Unpacker(), []
+
+    for byte in b"".join(map(pack, FRAMES)):
+        found += unpacker.feed(bytes([byte]))
+
+    assert found == FRAMES
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b"{}",
+        b'{"kind":"ask"}',
+        b'{"kind":"other","id":1}',
+        b'{"kind":"ask","id":"1","verb":"x","body":{}}',
+        b'{"kind":"ask","id":1,"verb":"x","body":[]}',
+        b'{"kind":"ask","id":1,"verb":"x","body":{},"more":1}',
+        b'{"kind":"answer","id":true}',
+        b'{"kind":"answer","id":1,"value":NaN}',
+        b'{"kind":"answer","id":1,"value":Infinity}',
+        b'{"kind":"answer","id":1,"value":1e999}',
+        b'{"kind":"answer","id":1,"value":99999999999999999999999}',
+        b'{"kind":"answer","id":1,"value":"\\ud800"}',
+        b'{"kind":"answer","id":1,"value":' + b"[" * 100 + b"]" * 100 + b"}",
+        b'{"kind":"answer","id":1,"value":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"kind":"ask","id":1,"verb":"publish","body":{"data":NaN}}',
+        b'{"kind":"said","level":1}',
+    ],
+)
+def test_what_is_no_frame_is_an_error(text):
+    with pytest.raises(WireError):
+        list(Unpacker().feed(framed(text)))
+
+
+def test_a_length_beyond_the_limit_is_an_error_before_any_of_it_is_there():
+    with pytest.raises(WireError, match="longer than"):
+        list(Unpacker().feed(struct.pack(">I", MOST_BYTES + 1)))
+
+
+def test_what_is_too_long_is_not_packed():
+    with pytest.raises(WireError, match="more than"):
+        pack(Answer(id=1, value="x" * MOST_BYTES))
+
+
+@pytest.mark.parametrize("value", [object(), "\ud800", {1: object()}], ids=repr)
+def test_what_json_has_not_is_not_packed(value):
+    with pytest.raises(WireError):
+        pack(Answer(id=1, value=value))
+
+
+def test_one_that_waits_for_much_says_so():
+    unpacker = Unpacker()
+    packed = pack(Answer(id=1, value="x" * 1_000_000))
+
+    assert list(unpacker.feed(packed[:900_000])) == []
+    assert unpacker.is_large
+    assert len(list(unpacker.feed(packed[900_000:]))) == 1
+    assert not unpacker.is_large
+
+
+def test_a_frame_is_plain_json_after_its_length():
+    packed = pack(Cancel(id=5))
+
+    assert json.loads(packed[4:]) == {"kind": "cancel", "id": 5}
