@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TypeVar
@@ -30,6 +31,7 @@ from parachuted.hooks.occurrence import Occurrence, document, encode
 from parachuted.hooks.recorder import Record, Recorder
 from parachuted.hooks.rules import Test
 from parachuted.hooks.runner import Ran, Runner
+from parachuted.processes.own_thread import in_own_thread
 
 log = logging.getLogger(__name__)
 
@@ -291,10 +293,10 @@ class Hooks:
         answer = read_answer(hook, ran, fails_closed=self._fails_closed)
         self._tallies.setdefault(hook.id, Tally()).count(ran.took_ms, is_failure=answer.failure is not None)
         self._note(hook, occurrence.event, answer.failure)
-        record = await asyncio.to_thread(
+        keep = partial(
             self._recorder.keep, hook=hook.id, event=hook.event, at=self._clock(), stdin=stdin, ran=ran, decision=_word(hook, answer)
         )
-        return answer, record
+        return answer, await in_own_thread(keep)  # those who wait for this answer may fill the loop's own threads
 
     def _environment(self, event: str) -> dict[str, str]:
         return {

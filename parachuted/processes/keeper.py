@@ -12,11 +12,13 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import cast
 from uuid import uuid4
 
 from parachuted.processes.keeping import KILL_S, LENGTH, TERM_S, Told, frame
+from parachuted.processes.own_thread import in_own_thread
 from parachuted.processes.reaper import kill_below, kill_family, kill_group
 
 MARK = "PARACHUTE_KEEPER"
@@ -147,7 +149,7 @@ class Keeper:
     async def _kill(self) -> None:
         """For one that does not answer, such as one that was stopped: what it runs is all below it."""
         self.dismiss()
-        await asyncio.to_thread(kill_below, self._process.pid)
+        await in_own_thread(partial(kill_below, self._process.pid))
         kill_group(self._process.pid)
         await self._process.wait()
 
@@ -155,7 +157,7 @@ class Keeper:
         """For one that was killed: what it ran is found by its mark."""
         self.dismiss()
         await self._process.wait()
-        await asyncio.to_thread(kill_family, self._process.pid, f"{MARK}={self._mark}")
+        await in_own_thread(partial(kill_family, self._process.pid, f"{MARK}={self._mark}"))
 
 
 def _late(order: Order) -> Kept:

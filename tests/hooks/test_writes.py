@@ -129,3 +129,17 @@ async def test_a_hook_may_save_the_very_file_meanwhile_and_nothing_of_either_is_
     await place.edit()
 
     assert place.text() == TEXT.replace("old", "new") + "\n## More\n\nmore\n"
+
+
+async def test_more_writes_than_there_are_threads_are_all_asked_about_and_made(place: Place):
+    place.script("exit 0")
+    for number in range(40):
+        (place.vault / f"{number}.md").write_text(TEXT)
+
+    async def edit(number: int) -> None:
+        await asyncio.to_thread(place.store.edit, VaultPath(f"{number}.md"), FACTS, CURATOR)
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(edit(number) for number in range(40)))
+
+    assert all((place.vault / f"{number}.md").read_text() == TEXT.replace("old", "new") for number in range(40))
