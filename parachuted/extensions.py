@@ -24,6 +24,7 @@ from parachuted.modules.cage import Cages, Sandbox
 from parachuted.modules.given import Sources, make_services
 from parachuted.modules.manager import Modules
 from parachuted.modules.module_agents import AgentParts
+from parachuted.modules.prompts import Prompts
 from parachuted.modules.running import Running
 from parachuted.modules.services import Services
 from parachuted.modules.trust import Trust
@@ -137,7 +138,7 @@ def make_modules(
         objects=ground.objects, causes=ground.causes, bus=ground.bus, clock=ground.clock, user_home=ground.user_home, audit=agents.audit,
         asker=hooks, is_paused=agents.is_paused, room=asyncio.Semaphore(agents.concurrency),
         tools=modules.tools, call_tool=modules.call_tool,
-        declared=modules.agents_of,
+        declared=modules.agents_of, said=Prompts(ground.home).get,
     )  # fmt: skip
     sources = Sources(
         vault=vault, agents=agent_parts, state=ground.folder / "modules", clock=ground.clock,
