@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 import parachuted.modules
-import parachuted.testing
 from parachuted.cli.parser import make_parser
 from parachuted.modules import AgentConfig, Module, SandboxConfig, VaultAccess
 from parachuted.modules.arguments import plan
 from parachuted.modules.declared import describe, resolve_handler
 from parachuted.modules.manifest import Manifest, read_manifest
 from parachuted.modules.skeleton import new_module
+from parachuted.testing import Alone, running_module
 from tests.modules.paper import Paper, loaded
 
 README = (Path(__file__).resolve().parent.parent / "modules/README.md").read_text("utf-8")
@@ -128,7 +128,18 @@ async def test_the_whole_module_works(tmp_path: Path):
         assert read_manifest((tmp_path / "manifest.yaml").read_bytes()).permissions.read == ("Quotes/**",)
 
 
-@pytest.mark.skipif(not hasattr(parachuted.testing, "running_module"), reason="parachuted.testing has no running_module yet")
+def test_what_a_test_can_do_is_told():
+    told = {found[0]: found[1] for row in table("of what `running_module` gives") if (found := re.findall(r"`(\w+)\(?([^)`]*)", row[0])[0])}
+    methods = {name: function for name, function in vars(Alone).items() if inspect.isfunction(function) and not name.startswith("_")}
+
+    assert {name: parameters for name, parameters in told.items() if parameters} == {
+        name: ", ".join(list(inspect.signature(function).parameters)[1:]) for name, function in methods.items()
+    }
+    assert {name for name, parameters in told.items() if not parameters} == {"published", "asked", "state", "problem"}
+    options = [name for name, one in inspect.signature(running_module).parameters.items() if one.default is None]
+    assert re.findall(r"`(\w+)`,", README.partition("`running_module` takes ")[2].partition("\n\n")[0]) == options
+
+
 def test_its_test_passes(shopping: Path):
     (shopping / "tests/test_shopping_list.py").write_text(block("python", "import tempfile"))
     done = subprocess.run(

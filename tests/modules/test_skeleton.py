@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import parachuted.testing
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.declared import describe
 from parachuted.modules.manifest import read_manifest
@@ -81,7 +80,6 @@ def test_nothing_in_it_is_left_to_fill_in(tmp_path: Path):
     assert read_manifest((tmp_path / "shopping-list/manifest.yaml").read_bytes()).name == "shopping-list"
 
 
-@pytest.mark.skipif(not hasattr(parachuted.testing, "running_module"), reason="parachuted.testing has no running_module yet")
 def test_its_own_test_passes_and_fails_when_the_module_is_broken(tmp_path: Path):
     folder = tmp_path / "shopping-list"
     new_module(folder, "shopping-list")
