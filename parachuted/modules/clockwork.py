@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 
-from parachuted.errors import ParachuteError
+from parachuted.errors import ParachuteError, StorageFailedError
 from parachuted.modules.declared import Declared, ScheduleSpec
 from parachuted.modules.running import Running
 from parachuted.modules.schedules import next_time
@@ -61,10 +62,13 @@ class Clockwork:
             await running.tell(spec.handler, {}, timeout_s=_LIMIT_S)
         except ParachuteError as error:
             log.warning("a module's schedule failed", extra={"schedule": key, "error": error.message})
+        except Exception:  # a module's callback, wherever it runs
+            log.exception("a module's schedule failed", extra={"schedule": key})
         finally:
             self._at_work.discard(key)
 
     def _note(self, key: str, at: datetime) -> None:
         self._last[key] = at
         if self._table is not None:
-            self._table.put(key, {"at": at.isoformat()})
+            with suppress(StorageFailedError):  # the disk refuses, which is told elsewhere: until the next start it is known here
+                self._table.put(key, {"at": at.isoformat()})

@@ -19,6 +19,7 @@ from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
 from parachuted.events import Bus, Event
 from parachuted.hooks.decision import Decision
 from parachuted.hooks.occurrence import Occurrence
+from parachuted.modules.agent_config import AgentConfig
 from parachuted.modules.approved import Approved, Entry
 from parachuted.modules.bounds import Bounds
 from parachuted.modules.clockwork import Clockwork
@@ -40,6 +41,7 @@ log = logging.getLogger(__name__)
 
 _AT_ONCE = 8
 _BEFORE = "module.load.before"
+_SLOW = "it handles events more slowly than they come, so that some were dropped; begin it anew when that is mended"
 _CHANGED = "its folder is not what was approved; `parachute modules diff {0}` shows how, `parachute modules approve {0}` takes it"
 
 
@@ -68,7 +70,8 @@ class _Kept:
     @property
     def trouble(self) -> str | None:
         """What is wrong with it just now."""
-        return self.problem if self.running is None else self.running.problem
+        found = self.problem if self.running is None else self.running.problem
+        return _SLOW if found is None and self.inbox is not None and self.inbox.dropped else found
 
 
 class Modules:
@@ -94,6 +97,7 @@ class Modules:
         self._kept: dict[str, _Kept] = {}
         self._order = Order(state)
         self._entries: list[Entry] = []
+        self._is_behind = True
         self._changed: dict[str, str | None] = {}
         self._hears: dict[str, tuple[_Kept, ...]] = {}
         self._lock = asyncio.Lock()
@@ -103,8 +107,7 @@ class Modules:
     async def start(self) -> None:
         """Begin all that may run. What fails is told of, and keeps nothing else from running. Raises nothing of a module's."""
         self._unlisten = self._bus.listen(self._hear)
-        await asyncio.to_thread(self._trust.look)  # what changes from here on is a change
-        await self.sync()
+        await self._look()
 
     async def stop(self) -> None:
         """End all."""
@@ -124,6 +127,7 @@ class Modules:
                     self._clockwork.begin_due(self._group)
                     await asyncio.sleep(self._look_every_s)
                     await self._look()
+                    self._tell_troubles()
         finally:
             self._group = None
 
@@ -188,6 +192,16 @@ class Modules:
         if kept is None or kept.running is None or tool not in kept.tools:
             raise NotFoundError(f"there is no tool {tool} of a module {module}")
         return await kept.running.call(kept.tools[tool].handler, arguments, timeout_s=timeout_s)
+
+    def approved(self, name: str) -> Approved | None:
+        """The module of that name as it was approved, while it may run."""
+        kept = self._kept.get(name)
+        return kept.approved if kept is not None else None
+
+    def agents_of(self, name: str) -> Mapping[str, AgentConfig]:
+        """The agents that a module declares, while it runs."""
+        kept = self._kept.get(name)
+        return kept.running.declared.agents if kept is not None and kept.running is not None else {}
 
     def interface(self, name: str) -> Provided | None:
         """What to call that interface by; None while nobody provides it."""
@@ -279,7 +293,10 @@ class Modules:
             kept.telling.cancel()
             with suppress(asyncio.CancelledError):
                 await kept.telling
-        await running.stop()
+        try:
+            await running.stop()
+        except Exception:  # a wall, as for what it begins
+            log.exception("a module did not end as it should", extra={"of": name})
         self._watchdog.forget(name)
         self._publishing.withdraw(name)
         self._bus.publish("module.disabled", name=name, version=version)
@@ -299,10 +316,18 @@ class Modules:
                 kept.inbox.put(event, depth)
 
     async def _look(self) -> None:
-        """What has changed in the last second."""
-        if names := await asyncio.to_thread(self._trust.look):
-            await self.sync(names)
-        self._tell_troubles()
+        """Follow what has changed since the last look. While the disk refuses, the modules that run go on, and all is compared after."""
+        try:
+            names = await asyncio.to_thread(self._trust.look)  # before all are compared, so that what changes meanwhile is seen after
+            if self._is_behind:
+                await self.sync()
+            elif names:
+                await self.sync(names)
+            self._is_behind = False
+        except (ParachuteError, OSError) as error:
+            self._is_behind = True
+            log.warning("what may run could not be read", extra={"error": str(error)})
+            self._report("modules", f"what may run could not be read: {error}")
 
     def _tell_changes(self) -> None:
         """An edited folder is told of once."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
+from parachuted.errors import StorageFailedError
 from parachuted.modules.approved import Approved
 from parachuted.state import State
 
@@ -40,5 +42,6 @@ class Order:
         if name not in self._ranks:
             self._ranks[name] = max(self._ranks.values(), default=-1) + 1
             if self._table is not None:
-                self._table.put(name, {"rank": self._ranks[name]})
+                with suppress(StorageFailedError):  # the disk refuses, which is told elsewhere: until the next start it is known here
+                    self._table.put(name, {"rank": self._ranks[name]})
         return self._ranks[name]

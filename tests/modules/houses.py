@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+from parachuted.errors import StorageFailedError
 from parachuted.events import Bus, Event
 from parachuted.hooks.decision import Decision
 from parachuted.hooks.occurrence import Occurrence
@@ -37,6 +38,22 @@ class Asked:
         return Decision(allowed=occurrence.data["name"] not in self.objects_to, reason="not this one")
 
 
+class Shelf(Trust):
+    """Approvals on a disk that refuses while `fails` says so."""
+
+    fails = False
+
+    def look(self) -> frozenset[str]:
+        if self.fails:
+            raise OSError(5, "Input/output error")
+        return super().look()
+
+    def ready(self, names: Collection[str] | None = None) -> list[Approved]:
+        if self.fails:
+            raise StorageFailedError
+        return super().ready(names)
+
+
 class House:
     """`add` writes and approves a module; `memory` is what modules kept, by their names."""
 
@@ -49,7 +66,7 @@ class House:
         self.events: list[Event] = []
         self.bus = Bus(self.clock)
         self.bus.listen(self.events.append)
-        self.trust = Trust(self.home, self.vault, env=dict(os.environ))
+        self.trust = Shelf(self.home, self.vault, env=dict(os.environ))
         self.modules = Modules(
             trust=self.trust, make_services=self.services, start_worker=self.worker, bus=self.bus, asker=self.asker, vault=self.vault,
             clock=self.clock, report=self.problems.__setitem__, preferred=preferred, look_every_s=0.05,

@@ -376,3 +376,46 @@ async def test_twenty_modules_begin_together(house):
     async with house.open():
         assert time.perf_counter() - begun < 1.5
         assert {status.state for status in house.modules.status()} == {"running"}
+
+
+async def test_a_disk_that_refuses_leaves_what_runs_running_and_is_told_of(house):
+    house.add("daily", HELLO)
+
+    async with house.open():
+        house.trust.fails = True
+        await until(lambda: "could not be read" in (house.problems.get("modules") or ""))
+        assert await house.get("/api/daily/hello") == "hello"
+        house.trust.fails = False
+        house.add("brain", HELLO)
+        await until(lambda: house.modules.find("GET", "/api/brain/hello"))
+        assert house.problems["modules"] is None
+
+
+async def test_a_disk_that_refuses_at_the_start_does_not_keep_the_daemon_from_starting(house):
+    house.add("daily", HELLO)
+    house.trust.fails = True
+
+    async with house.open() as modules:
+        assert "could not be read" in house.problems["modules"]
+        house.trust.fails = False
+        await until(lambda: modules.find("GET", "/api/daily/hello"))
+
+
+async def test_a_module_that_is_too_slow_for_its_events_is_told_of(house):
+    body = '@event("file.deleted", is_async=False)\nasync def gone(self):\n    await asyncio.sleep(600)'
+    house.add("daily", body, "permissions: {read: ['**']}\n")
+
+    async with house.open():
+        for number in range(1200):
+            house.bus.publish("file.deleted", path=f"{number}.md", by="person", run=None, causes=[], digest=None)
+        await until(lambda: "some were dropped" in (house.problems.get("module:daily") or ""))
+        assert house.status("daily").is_serving
+
+
+async def test_what_was_approved_of_a_module_and_its_agents_are_known_while_it_may_run(house):
+    house.add("daily", 'agents = {"helper": {"capabilities": ["read"]}}')
+
+    async with house.open() as modules:
+        assert modules.approved("daily").name == "daily"
+        assert modules.agents_of("daily")["helper"].capabilities == ("read",)
+        assert (modules.approved("nobody"), modules.agents_of("nobody")) == (None, {})
