@@ -16,7 +16,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from benchmarks.hooks import hooks
 from benchmarks.model import scripted_model
+from benchmarks.modules import modules
 from benchmarks.process import Client, daemon, temporary_home, wait
 from benchmarks.report import Figure
 from benchmarks.search import search
@@ -221,6 +223,8 @@ MEASURES: dict[str, Measure] = {
     "sync": sync,
     "api": api,
     "search": search,
+    "modules": modules,
+    "hooks": hooks,
 }
 
 

@@ -137,7 +137,7 @@ def _alone(act: Callable[[Hooks, Path], Awaitable[Any]]) -> Any:  # noqa: ANN401
     async def main() -> Any:  # noqa: ANN401  the same
         runner = Runner(settings.hooks.concurrency)
         hooks = Hooks(
-            home=home, vault=settings.vault, runner=runner, approvals=Approvals(home), recorder=Recorder(home / FOLDER),
+            home=home, vault=settings.vault, runner=runner, approvals=Approvals(home), recorder=_recorder(),
             clock=_now, report=lambda _subject, _problem: None, env=os.environ,
             fails_closed=settings.hooks.fails_closed, must_approve=settings.hooks.must_approve,
         )  # fmt: skip
@@ -186,7 +186,11 @@ def _given(name: str | None) -> dict[str, object] | None:
 
 
 def _recorder() -> Recorder:
-    return Recorder(home_folder(os.environ) / FOLDER)
+    """The runs that the daemon would remember."""
+    from parachuted.daemon import state_folder
+
+    home = home_folder(os.environ)
+    return Recorder(state_folder(home, load_settings(home, os.environ, {}).vault) / FOLDER)
 
 
 def _kept(name: str) -> Record:

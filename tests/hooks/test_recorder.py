@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import stat
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +40,30 @@ def test_a_run_is_remembered_whole(recorder):
     assert (kept.hook, kept.event, kept.at, kept.exit_code, kept.took_ms) == ("on-session-start.py", "session.start", AT, 0, 12.346)
 
 
+def test_it_is_the_same_run_before_and_after_it_is_written(recorder):
+    kept = keep(recorder, stdout=b"\xff")
+    before = recorder.get(kept.id), recorder.last(1)
+    recorder.flush()
+
+    assert before == (recorder.get(kept.id), recorder.last(1)) == (kept, (kept,))
+
+
+def test_what_was_kept_last_is_written_though_the_process_ends_at_once(folder):
+    script = f"""
+from datetime import UTC, datetime
+from pathlib import Path
+from parachuted.hooks.recorder import Recorder
+from parachuted.hooks.runner import Ran
+recorder = Recorder(Path({str(folder)!r}))
+for _ in range(5):
+    ran = Ran(exit_code=0, stdout=b"", stderr=b"", took_ms=1.0)
+    recorder.keep(hook="a", event="session.start", at=datetime.now(UTC), stdin=b"", ran=ran, decision="done")
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[2])
+
+    assert len(Recorder(folder).last(10)) == 5
+
+
 def test_the_newest_comes_first(recorder):
     names = [keep(recorder, f"hook-{number}").hook for number in range(5)]
 
@@ -46,6 +73,7 @@ def test_the_newest_comes_first(recorder):
 
 def test_two_hundred_are_kept(recorder, folder):
     kept = [keep(recorder) for _ in range(205)]
+    recorder.flush()
 
     assert len(list(folder.iterdir())) == 200
     assert recorder.get(kept[4].id) is None
@@ -54,9 +82,11 @@ def test_two_hundred_are_kept(recorder, folder):
 
 def test_a_restart_forgets_nothing_and_goes_on_counting(recorder, folder):
     kept = [keep(recorder) for _ in range(203)]
+    recorder.flush()
 
     again = Recorder(folder)
     more = keep(again)
+    again.flush()
 
     assert more.id > kept[-1].id
     assert [record.id for record in again.last(2)] == [more.id, kept[-1].id]
@@ -72,6 +102,7 @@ def test_long_texts_are_cut(recorder):
 
 def test_only_their_owner_can_read_them(recorder, folder):
     keep(recorder)
+    recorder.flush()
 
     modes = {stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.iterdir())}
     assert modes == {0o700, 0o600}
@@ -86,6 +117,7 @@ def test_what_is_no_run_is_none(recorder, name):
 
 def test_a_file_that_cannot_be_read_is_left_out(recorder, folder):
     first, second = keep(recorder), keep(recorder)
+    recorder.flush()
     (folder / f"{second.id}.json").write_bytes(b"{")
     (folder / "notes.txt").write_text("not a run")
 
@@ -95,7 +127,10 @@ def test_a_file_that_cannot_be_read_is_left_out(recorder, folder):
 def test_a_disk_that_refuses_does_not_stop_the_hook(folder, caplog):
     folder.write_text("in the way")
 
-    assert keep(Recorder(folder)).hook == "on-session-start.py"
+    recorder = Recorder(folder)
+
+    assert keep(recorder).hook == "on-session-start.py"
+    recorder.flush()
     assert "could not be recorded" in caplog.text
 
 
