@@ -36,6 +36,7 @@ BOUNDS: Mapping[Kind, str] = MappingProxyType(
     }
 )
 MARK = "PARACHUTE_MODULE"
+_FOLDER, _CONTAINER = "m-", "c-"
 _MEMORY = 1024 * 1024 * 1024
 _MOST_OPEN = 256
 _BOOT = "import sys; sys.path.append(sys.argv[1]); from parachuted.modules.worker_main import main; main()"
@@ -65,7 +66,7 @@ class Cages:
         self._sandbox = sandbox
         self._run = run
         self._secret = tuple(folder.resolve() for folder in secret)
-        self._docker = Docker(env, label=str(run.resolve()))
+        self._docker = Docker(env)
         self._memory = memory
 
     async def choose(self) -> Kind:
@@ -82,10 +83,11 @@ class Cages:
 
     async def sweep(self) -> None:
         """End what an earlier daemon left, if it was killed."""
-        for folder in self._run.glob("m-*"):
-            shutil.rmtree(folder, ignore_errors=True)
-        if self._sandbox in {"auto", "docker"}:
-            await self._docker.sweep()
+        for left in self._left():
+            if left.name.startswith(_FOLDER):
+                shutil.rmtree(left, ignore_errors=True)
+            elif left.name.startswith(_CONTAINER):
+                await self._end_container(left)
 
     async def hold(self, approved: Approved, mark: str) -> Held:
         """A cage for one process. Raises ModuleFailedError."""
@@ -106,19 +108,32 @@ class Cages:
                 name = await self._docker.make_room(approved.name)
             except DockerError as error:
                 raise ModuleFailedError(f"Docker could not make room for the module {approved.name}: {error}") from error
+            note = self._run / f"{_CONTAINER}{name}"
+            self._make_run().joinpath(note.name).touch(mode=0o600)
             command = self._docker.command(name, python, readable=readable, memory=self._memory)
-            return Held(kind=kind, command=command, env=self._docker.env, cwd=Path("/"), walls=walls, end=lambda: self._docker.end(name))
+            return Held(kind=kind, command=command, env=self._docker.env, cwd=Path("/"), walls=walls, end=lambda: self._end_container(note))
         return self._in_folder(kind, python, walls, mark)
 
     def _in_folder(self, kind: Kind, command: tuple[str, ...], walls: Walls, mark: str) -> Held:
-        self._run.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix="m-", dir=self._run))
+        folder = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=self._make_run()))
         env = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": str(folder), "TMPDIR": str(folder), MARK: mark}
 
         async def end() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
         return Held(kind=kind, command=command, env=env, cwd=folder, walls=walls, end=end)
+
+    async def _end_container(self, note: Path) -> None:
+        """End the container that the note tells of. The note stays while the engine does not say that it is gone."""
+        if await self._docker.end(note.name.removeprefix(_CONTAINER)):
+            note.unlink(missing_ok=True)  # noqa: ASYNC240  one small file
+
+    def _make_run(self) -> Path:
+        self._run.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self._run
+
+    def _left(self) -> list[Path]:
+        return sorted(self._run.iterdir()) if self._run.is_dir() else []
 
     def _readable(self, approved: Approved) -> tuple[Path, ...]:
         """All that the process needs to run, none of it twice. Raises ModuleFailedError if a secret lies in it."""

@@ -6,7 +6,6 @@ Through the `docker` command, which is there wherever the engine is; it connects
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import io
 import os
 import shutil
@@ -17,7 +16,6 @@ from pathlib import Path
 from uuid import uuid4
 
 _IMAGE = "parachute-module:empty"
-_LABEL = "parachute.home"
 _ANSWER_S = 10.0
 _LOOK_S = 3.0
 _PIDS = 64
@@ -31,12 +29,11 @@ class DockerError(Exception):
 
 
 class Docker:
-    """The engine of this machine, if there is one. `label` tells the containers of one home from another's."""
+    """The engine of this machine, if there is one."""
 
-    def __init__(self, env: Mapping[str, str], *, label: str) -> None:
+    def __init__(self, env: Mapping[str, str]) -> None:
         self.env = {name: value for name, value in env.items() if name in _PASSED_ON or name.startswith("DOCKER_")}
         self._program = shutil.which("docker", path=env.get("PATH"))
-        self._label = f"{_LABEL}={hashlib.sha256(label.encode()).hexdigest()[:16]}"
         self._has_image = False
 
     async def is_there(self) -> bool:
@@ -70,25 +67,20 @@ class Docker:
         user, group = (os.getuid(), os.getgid()) if os.getuid() else (_NOBODY, _NOBODY)
         mounts = (f"--mount=type=bind,source={path},target={path},readonly" for path in readable)
         return (
-            self._program or "docker", "run", "--interactive", "--rm", "--pull=never", f"--name={name}", f"--label={self._label}",
+            self._program or "docker", "run", "--interactive", "--rm", "--pull=never", f"--name={name}",
             "--network=none", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", f"--user={user}:{group}",
             f"--pids-limit={_PIDS}", f"--cpus={_CPUS}", f"--memory={memory}", f"--memory-swap={memory}", "--ulimit=core=0",
             "--log-driver=none", "--ipc=none", "--hostname=module", "--workdir=/", "--env=LANG=C.UTF-8", *mounts, "--entrypoint=", _IMAGE,
             *program,
         )  # fmt: skip
 
-    async def end(self, name: str) -> None:
-        """End that container, whatever runs in it."""
-        with suppress(DockerError):  # it is gone already, or the engine is: then it ended with it, or the next sweep finds it
+    async def end(self, name: str) -> bool:
+        """End that container, whatever runs in it; whether it is known to be gone."""
+        try:
             await self._run("rm", "--force", "--volumes", name)
-
-    async def sweep(self) -> None:
-        """End all containers of this home."""
-        if not await self.is_there():
-            return
-        with suppress(DockerError):
-            for name in (await self._run("ps", "--all", "--quiet", f"--filter=label={self._label}")).split():
-                await self.end(name)
+        except DockerError as error:
+            return "No such container" in str(error)
+        return True
 
     async def _run(self, *words: str, stdin: bytes = b"", within_s: float = _ANSWER_S) -> str:
         try:

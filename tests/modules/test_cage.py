@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
 import sys
+from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,7 @@ from parachuted.errors import ModuleFailedError
 from parachuted.modules.cage import BOUNDS, Cages
 from parachuted.modules.landlock import landlock_version
 from parachuted.modules.seccomp import can_filter
-from tests.modules.players import approve, write_module
+from tests.modules.players import approve, until, write_module
 
 has_walls = bool(landlock_version()) and can_filter()
 NO_DOCKER = {"PATH": "/nowhere"}
@@ -29,6 +32,10 @@ def cages(tmp_path, sandbox, **more):
 @pytest.mark.skipif(not has_walls, reason="this machine has not the kernel's walls")
 async def test_without_docker_it_is_the_kernels_walls(tmp_path):
     assert await cages(tmp_path, "auto").choose() == "landlock"
+
+
+def containers(engine):
+    return subprocess.run(["docker", "ps", "-aq"], env=dict(engine), capture_output=True, text=True, check=True).stdout.split()
 
 
 async def test_with_docker_it_is_docker(make_cages):
@@ -95,6 +102,33 @@ async def test_what_a_killed_daemon_left_is_swept(tmp_path, approved):
     await cages(tmp_path, "process").sweep()
 
     assert not held.cwd.exists()
+
+
+async def test_a_container_that_a_killed_daemon_left_is_swept_and_no_one_elses(tmp_path, approved, engine):
+    homes = [Cages(sandbox="docker", run=tmp_path / name, secret=[], env=engine) for name in ("ours", "theirs")]
+    held = [await home.hold(approved, "mark") for home in homes]
+    running = [await asyncio.create_subprocess_exec(*one.command, env=one.env, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL) for one in held]
+    await until(lambda: len(containers(engine)) == 2, 20)
+
+    await Cages(sandbox="docker", run=tmp_path / "ours", secret=[], env=engine).sweep()
+
+    assert len(containers(engine)) == 1
+    assert list((tmp_path / "ours").iterdir()) == []
+    await held[1].end()
+    assert containers(engine) == []
+    assert list((tmp_path / "theirs").iterdir()) == []
+    for process in running:
+        await process.communicate()
+
+
+async def test_a_container_is_remembered_while_no_engine_says_that_it_is_gone(tmp_path):
+    note = tmp_path / "run" / "c-parachute-module-daily-abc"
+    note.parent.mkdir()
+    note.touch()
+
+    await Cages(sandbox="auto", run=tmp_path / "run", secret=[], env=NO_DOCKER).sweep()
+
+    assert note.exists()
 
 
 def test_each_cage_says_what_it_holds():

@@ -32,7 +32,7 @@ def containers(docker):
 
 @pytest.fixture
 def docker(engine, tmp_path):
-    return Docker(engine, label=str(tmp_path))
+    return Docker(engine)
 
 
 async def test_a_program_runs_in_it_with_its_pipes_and_little_else(docker):
@@ -80,48 +80,29 @@ async def test_one_that_is_ended_is_gone_with_all_that_runs_in_it(docker):
     held.kill()  # the command alone: the container does not care
     assert len(containers(docker)) == 1
 
-    await docker.end(name)
+    assert await docker.end(name)
 
     assert containers(docker) == []
     await held.communicate()
-    await docker.end(name)  # once more is nothing
+    assert await docker.end(name)  # once more is nothing
 
 
-async def test_what_a_killed_daemon_left_is_swept_and_no_one_elses(docker, engine):
-    theirs = Docker(engine, label="another home")
-    names = {one: await one.make_room("daily") for one in (docker, theirs)}
-    held = []
-    for one, name in names.items():
-        command = one.command(name, (*PYTHON, "print('up', flush=True); import time; time.sleep(600)"), readable=NEEDED, memory=MEMORY)
-        held.append(await asyncio.create_subprocess_exec(*command, env=one.env, stdout=asyncio.subprocess.PIPE))
-        assert await held[-1].stdout.readline() == b"up\n"
-
-    await docker.sweep()
-    left = containers(docker)
-    await theirs.sweep()
-
-    assert len(left) == 1
-    assert containers(docker) == []
-    for process in held:
-        await process.communicate()
-
-
-async def test_a_second_home_makes_no_second_image(docker, engine):
+async def test_a_second_daemon_makes_no_second_image(docker, engine):
     await docker.make_room("daily")
     before = images(docker)
 
-    await Docker(engine, label="another home").make_room("chat")
+    await Docker(engine).make_room("chat")
 
     assert images(docker) == before
 
 
 async def test_without_an_engine_there_is_none(tmp_path):
-    nowhere = Docker({"PATH": "/usr/bin:/bin:/usr/local/bin", "DOCKER_HOST": f"unix://{tmp_path}/none"}, label="x")
-    nothing = Docker({"PATH": str(tmp_path)}, label="x")
+    nowhere = Docker({"PATH": "/usr/bin:/bin:/usr/local/bin", "DOCKER_HOST": f"unix://{tmp_path}/none"})
+    nothing = Docker({"PATH": str(tmp_path)})
 
     assert await nowhere.is_there() is False
     assert await nothing.is_there() is False
-    await nowhere.sweep()
+    assert await nowhere.end("one that may live") is False
     with pytest.raises(DockerError):
         await nowhere.make_room("daily")
 
@@ -132,10 +113,10 @@ async def test_an_engine_that_hangs_is_none(tmp_path, monkeypatch):
     program.chmod(0o755)
     monkeypatch.setattr("parachuted.modules.docker._LOOK_S", 0.2)
 
-    assert await Docker({"PATH": f"{tmp_path}:/usr/bin:/bin"}, label="x").is_there() is False
+    assert await Docker({"PATH": f"{tmp_path}:/usr/bin:/bin"}).is_there() is False
 
 
 def test_no_secret_of_the_daemons_environment_goes_along():
     env = {"PATH": "/bin", "HOME": "/h", "DOCKER_HOST": "unix:///x", "ANTHROPIC_API_KEY": "canary", "PARACHUTE_HOME": "/p"}
 
-    assert Docker(env, label="x").env == {"PATH": "/bin", "HOME": "/h", "DOCKER_HOST": "unix:///x"}
+    assert Docker(env).env == {"PATH": "/bin", "HOME": "/h", "DOCKER_HOST": "unix:///x"}
