@@ -385,7 +385,7 @@ class Hooks:
             self._say(_subject(hook.id), failure)
 
     def _fail(self, hook: str, event: str, message: str) -> None:
-        error = HookError(hook=hook, message=message, timestamp=self._clock())
+        error = HookError(hook=hook, message=message, timestamp=self._clock(), event=event)
         self._errors.append(error)
         log.warning("a hook failed", extra={"hook": hook, "event": event, "problem": message})
         if self._on_error is not None and event not in _OWN_EVENTS:

@@ -24,11 +24,12 @@ class Listed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookError:
-    """Something that went wrong with a hook."""
+    """Something that went wrong with a hook, when it was told of that event."""
 
     hook: str
     message: str
     timestamp: datetime
+    event: str = ""
 
 
 @dataclass(slots=True, kw_only=True)

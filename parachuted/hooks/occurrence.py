@@ -52,6 +52,7 @@ _SUBJECTS: Mapping[str, str | None] = {
     "hook.failed": "hook",
     "vault.problem": "subject",
 }
+_WHOLE_PATHS = ("entry_path", "output_path")
 _OF_MODULES = "module."
 _DEEPEST = 50
 
@@ -81,14 +82,14 @@ class Occurrence:
         elif self.event.startswith(_OF_MODULES):
             value = self.data.get("name", self.data.get("module"))
         else:
-            value = self.data.get("path", self.data.get("watcher"))
+            value = self.path
         return value if isinstance(value, str) else None
 
     @property
     def path(self) -> str | None:
         """The vault's path that it is about, if it is about one."""
         value = self.data.get("path", self.data.get("watcher"))
-        return value if isinstance(value, str) else None
+        return value if isinstance(value, str) else _named_whole(self.data, self.vault)
 
     @property
     def folder(self) -> Path:
@@ -126,10 +127,21 @@ def encode(found: Mapping[str, object]) -> bytes:
 
 def _data(occurrence: Occurrence) -> dict[str, object]:
     data = {str(name): _plain(value) for name, value in occurrence.data.items()}
+    if "path" not in data and (named := _named_whole(data, occurrence.vault)) is not None:
+        data["path"] = named
     path = data.get("path")
     if isinstance(path, str):
         data.setdefault("file_path", str(occurrence.vault / path))
     return data
+
+
+def _named_whole(data: Mapping[str, object], vault: Path) -> str | None:
+    """The vault's path of the file that the specification names by its whole path."""
+    for name in _WHOLE_PATHS:
+        place = data.get(name)
+        if isinstance(place, str) and place.startswith(f"{vault}/"):
+            return place[len(str(vault)) + 1 :]
+    return None
 
 
 def _claude_fields(event: str, data: Mapping[str, object]) -> dict[str, object]:

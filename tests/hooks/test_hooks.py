@@ -346,7 +346,7 @@ async def test_a_broken_guard_lets_it_pass_and_is_told_until_it_works_again(open
         assert decision.allowed
         assert decision.failures == (f"{script.name} ended with 1: broken",)
         assert stand.reports[f"hooks:{script.name}"] == decision.failures[0]
-        assert stand.hooks.errors == (HookError(hook=script.name, message=decision.failures[0], timestamp=AT),)
+        assert stand.hooks.errors == (HookError(hook=script.name, message=decision.failures[0], timestamp=AT, event="write.before"),)
         assert stand.failed == list(stand.hooks.errors)
         (opened.out / "mended").touch()
         assert not (await stand.ask("write.before", {"path": "a"})).failures

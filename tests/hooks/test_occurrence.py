@@ -99,6 +99,12 @@ def test_a_files_path_is_told_whole_and_relative_to_the_vault():
     assert told["data"] == {"path": "Daily/a.md", "file_path": "/vault/Daily/a.md"}
 
 
+def test_beside_a_whole_path_of_the_specification_stands_the_vaults_own():
+    told = document(occurrence("daily.entry.created", {"entry_path": "/vault/Daily/a.md"}))
+
+    assert told["data"] == {"entry_path": "/vault/Daily/a.md", "path": "Daily/a.md", "file_path": "/vault/Daily/a.md"}
+
+
 def test_cause_diff_and_budget_are_told_when_they_are_known():
     plain = document(occurrence("file.modified"))
     known = {"cause": {"id": "c1", "chain": ("a", "b")}, "diff": {"text": "+x", "sections": ["#A"]}, "budget": {"usd_left": 1.5}}
@@ -159,6 +165,9 @@ def test_what_holds_itself_is_told_to_a_depth():
         ("module.failed", {"module": "daily"}, "daily"),
         ("brain.mention.detected", {"para_id": "para:x"}, "para:x"),
         ("chat.session.created", {"title": "x"}, None),
+        ("daily.entry.created", {"entry_path": "/vault/Daily/a.md"}, "Daily/a.md"),
+        ("daily.reflection.completed", {"output_path": "/vault/Daily/r.md"}, "Daily/r.md"),
+        ("daily.entry.created", {"entry_path": "/vaulted/Daily/a.md"}, None),
     ],
 )
 def test_each_kind_of_event_has_its_subject(event: str, data: dict[str, object], subject: str | None):
