@@ -40,7 +40,9 @@ def test_what_is_asked_for_is_installed_and_locked_and_nothing_of_it_runs(tmp_pa
     run = f"import pathlib; pathlib.Path({str(mark)!r}).touch()\n"
     evil = {"evil.pth": run, "sitecustomize.py": run, "usercustomize.py": run, "pip.py": run, "__pycache__/x.pyc": run}
     make_wheel(tmp_path / "wheels", **evil)
-    name, lock = build(tmp_path, ["tiny-m2>=1.0"], env)
+    (tmp_path / "path").mkdir()
+    (tmp_path / "path" / "sitecustomize.py").write_text(run)
+    name, lock = build(tmp_path, ["tiny-m2>=1.0"], {**env, "PYTHONPATH": str(tmp_path / "path")})
     site = site_packages(tmp_path / name)
 
     assert not mark.exists()

@@ -82,7 +82,7 @@ def test_neither_the_repositorys_nor_the_persons_own_settings_run_anything(yard,
 [init]
   templateDir = {person}/template
 [filter "evil"]
-  smudge = sh -c "touch '{mark}'; cat"
+  smudge = "touch '{mark}'; cat"
   required = true
 [credential]
   helper = "!touch '{mark}'"

@@ -7,6 +7,8 @@ import subprocess
 import sys
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from parachuted.errors import ParachuteError
 from parachuted.modules.signatures import is_signed, main, new_key, release_keys, sign
@@ -37,6 +39,9 @@ def test_whatever_is_malformed_signs_nothing(signature, key):
 def test_a_signature_of_something_else_by_the_same_key_is_none():
     private, public = new_key()
     assert not is_signed(DIGEST, sign(f"parachute-module-1\n{DIGEST}", private), [public])
+    key = load_pem_private_key(private, None)
+    assert isinstance(key, Ed25519PrivateKey)
+    assert not is_signed(DIGEST, base64.b64encode(key.sign(DIGEST.encode())).decode(), [public])
 
 
 def test_the_shipped_keys_are_keys():

@@ -316,6 +316,9 @@ class TestUnderDevelopment:
         (yard.folder / "words.py").write_text(yard.payload)
         source.rename(yard.base / "kept")
         source.symlink_to(yard.folder)
+        assert yard.run() == [SAID]
+        source.parent.rename(yard.base / "parent")
+        source.parent.symlink_to(yard.folder.parent)
 
         assert yard.run() == [SAID]
         assert not yard.mark.exists()
