@@ -44,7 +44,7 @@ class _Paths:
 
     def means(self, path: str, occurrence: Occurrence) -> bool:
         folder = {"cwd": occurrence.folder, "vault": occurrence.vault, "/": Path("/")}[self.root]
-        relative = posixpath.relpath(posixpath.normpath(posixpath.join(occurrence.folder, path)), folder)
+        relative = posixpath.relpath(posixpath.join(occurrence.folder, path), folder)
         return not relative.startswith("../") and relative not in {".", ".."} and any(glob.matches(relative) for glob in self.globs)
 
 
@@ -214,5 +214,5 @@ def _note_path(occurrence: Occurrence) -> str | None:
     path = next((arguments[field] for field in _PATHS if isinstance(arguments.get(field), str)), None)
     if not isinstance(path, str):
         return None
-    relative = posixpath.relpath(posixpath.normpath(posixpath.join(occurrence.folder, path)), occurrence.vault)
+    relative = posixpath.relpath(posixpath.join(occurrence.folder, path), occurrence.vault)
     return None if relative.startswith("../") or relative in {".", ".."} else relative
