@@ -133,7 +133,7 @@ async def test_its_calls_work_as_printed(live: Live, home: Path, tmp_path: Path)
             told = (await process.communicate())[0].decode()
             assert process.returncode == 0, told
             assert "Traceback" not in told
-    assert len(blocks("bash")) == 2
+    assert len(blocks("bash")) == 4
 
 
 def test_commands_named_in_the_text_are_commands():

@@ -11,6 +11,8 @@ from aiohttp import web
 from parachuted.api.answers import json_answer
 from parachuted.errors import (
     ActRefusedError,
+    AgentFailedError,
+    AgentUnavailableError,
     ConflictError,
     EditRefusedError,
     ModuleFailedError,
@@ -20,6 +22,13 @@ from parachuted.errors import (
     StorageFailedError,
 )
 from parachuted.keys import KeysRefusedError, NameTakenError
+from parachuted.modules.arguments import WrongArgumentsError
+from parachuted.modules.environment import EnvironmentFailedError
+from parachuted.modules.install import InstallRefusedError
+from parachuted.modules.ledger import LedgerRefusedError
+from parachuted.modules.manifest import ManifestError
+from parachuted.modules.tree import TreeRefusedError
+from parachuted.modules.trust import TrustRefusedError
 from parachuted.vault import digest_of
 
 log = logging.getLogger(__name__)
@@ -30,6 +39,15 @@ _STATUS: dict[type[ParachuteError], int] = {
     EditRefusedError: 422,
     ActRefusedError: 403,
     ModuleFailedError: 502,
+    ManifestError: 422,
+    WrongArgumentsError: 422,
+    InstallRefusedError: 422,
+    TreeRefusedError: 422,
+    TrustRefusedError: 409,
+    EnvironmentFailedError: 502,
+    LedgerRefusedError: 503,
+    AgentFailedError: 502,
+    AgentUnavailableError: 503,
     ConflictError: 409,
     StorageFailedError: 507,
     KeysRefusedError: 503,
@@ -49,7 +67,8 @@ def answer_to(error: Exception, request: web.BaseRequest, request_id: str) -> we
     if isinstance(error, web.HTTPException):
         return _answer(error.status, http_sentence(error), request_id, headers=error.headers)
     if isinstance(error, ParachuteError):
-        return _answer(_STATUS.get(type(error), 500), error.message, request_id, more=_more(error))
+        status = next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 500)
+        return _answer(status, error.message, request_id, more=_more(error))
     if isinstance(error, web.RequestPayloadError) or (isinstance(error, ConnectionError) and request.transport is None):
         return _answer(400, "the body was not what was announced", request_id)
     log.error("a request failed", exc_info=error, extra={"request_id": request_id, "route": _route(request)})

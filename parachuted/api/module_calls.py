@@ -20,7 +20,6 @@ from parachuted.api.route import Call, Route
 from parachuted.errors import ParachuteError
 from parachuted.keys import Capability, Identity
 from parachuted.modules.access import limited_by
-from parachuted.modules.arguments import WrongArgumentsError
 from parachuted.modules.finding import Found
 from parachuted.modules.manager import Modules
 from parachuted.modules.results import Response
@@ -98,21 +97,14 @@ class ModuleCalls:
     async def _serve(self, found: Found, call: Call) -> web.StreamResponse:
         query, body = _query(call.request.rel_url.raw_query_string), await _body(call)
         with limited_by(call.grant):
-            try:
-                if not found.spec.streams:
-                    return _answer(await found.running.call(found.spec.handler, body, path=found.path_values, query=query))
-                items = found.running.stream(found.spec.handler, body, path=found.path_values, query=query)
-                return await self._stream(call, items)
-            except WrongArgumentsError as error:
-                raise web.HTTPUnprocessableEntity(text=error.message) from error
+            if not found.spec.streams:
+                return _answer(await found.running.call(found.spec.handler, body, path=found.path_values, query=query))
+            return await self._stream(call, found.running.stream(found.spec.handler, body, path=found.path_values, query=query))
 
     async def _call_tool(self, module: str, tool: str, call: Call) -> web.StreamResponse:
         body = await _body(call)
         with limited_by(call.grant):
-            try:
-                return json_answer({"result": await self._modules.call_tool(module, tool, body)})
-            except WrongArgumentsError as error:
-                raise web.HTTPUnprocessableEntity(text=error.message) from error
+            return json_answer({"result": await self._modules.call_tool(module, tool, body)})
 
     async def _stream(self, call: Call, items: AsyncIterator[object]) -> web.StreamResponse:
         """Server-sent events. What is wrong before the first is an answer of its own, what goes wrong later an event `error`."""

@@ -226,6 +226,9 @@ def _actions() -> Actions:
 
 
 def _vault() -> Path:
+    """The running daemon's; without one, that of the settings."""
+    if _is_running():
+        return Path(str(daemon_record()["vault"]))
     from parachuted.config import home_folder, load_settings
 
     return load_settings(home_folder(os.environ), os.environ, {}).vault

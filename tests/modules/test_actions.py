@@ -1,0 +1,80 @@
+"""Actions: what a person does about modules is told the same with and without a daemon."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from parachuted.errors import NotFoundError
+from parachuted.modules.actions import Actions
+from parachuted.modules.skeleton import new_module
+from parachuted.modules.trust import Trust, TrustRefusedError
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Path:
+    folder = tmp_path / "vault"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def actions(tmp_path: Path, vault: Path) -> Actions:
+    (tmp_path / "home").mkdir(mode=0o700)
+    return Actions(Trust(tmp_path / "home", vault, env=os.environ))
+
+
+def test_a_module_goes_from_new_to_approved_disabled_enabled_and_gone(actions: Actions, tmp_path: Path, vault: Path):
+    new_module(tmp_path / "garden", "garden")
+
+    installed = actions.install(str(tmp_path / "garden"), dev=False, path=None)
+    assert (installed["module"]["status"], installed["module"]["state"]) == ("unapproved", "new")
+    assert "Garden/" in installed["consent"]["text"]
+    json.dumps(installed)
+    assert actions.approve("garden", installed["hash"], None)["state"] == "approved"
+    assert actions.disable("garden")["status"] == "disabled"
+    assert [one["name"] for one in actions.listing()] == ["garden"]
+    actions.enable("garden")
+    assert actions.remove("garden") == {"name": "garden", "removed": True, "folder_removed": True}
+    assert (actions.listing(), (vault / "Modules/garden").exists()) == ([], False)
+
+
+def test_a_folder_that_lies_in_the_vault_is_installed_where_it_lies(actions: Actions, vault: Path):
+    new_module(vault / "Modules/garden", "garden")
+
+    installed = actions.install(str(vault / "Modules/garden"), dev=False, path=None)
+    assert installed["hash"] == actions.consent("garden")["hash"]
+    assert actions.approve("garden", installed["hash"], None)["state"] == "approved"
+
+
+def test_only_what_was_shown_is_approved(actions: Actions, vault: Path):
+    new_module(vault / "Modules/garden", "garden")
+    shown = actions.consent("garden")
+    (vault / "Modules/garden/module.py").write_text("import os\n")
+
+    with pytest.raises(TrustRefusedError):
+        actions.approve("garden", shown["hash"], None)
+    assert actions.listing()[0]["status"] == "unapproved"
+
+
+def test_what_changed_since_is_shown_with_what_it_would_allow(actions: Actions, vault: Path):
+    new_module(vault / "Modules/garden", "garden")
+    actions.approve("garden", actions.consent("garden")["hash"], None)
+    code = vault / "Modules/garden/module.py"
+    code.write_text(code.read_text() + "# another line\n")
+
+    shown = actions.consent("garden")
+    assert (shown["state"], "+# another line" in shown["diff"]) == ("changed", True)
+
+
+def test_a_module_that_is_not_there_or_whose_folder_is_gone_is_said_to_be(actions: Actions, vault: Path):
+    with pytest.raises(NotFoundError, match="there is no module"):
+        actions.consent("garden")
+    new_module(vault / "Modules/garden", "garden")
+    actions.approve("garden", actions.consent("garden")["hash"], None)
+    (vault / "Modules/garden").rename(vault / "elsewhere")
+    with pytest.raises(NotFoundError, match="folder of garden is gone"):
+        actions.consent("garden")
