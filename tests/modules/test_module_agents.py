@@ -198,7 +198,7 @@ async def test_agents_that_call_agents_come_to_an_end(yard):
     async def call(_module, _tool, _arguments):
         return await given.run_agent("admin", "again", {})
 
-    tool = ToolSpec(name="brain_search", description="Asks.", handler="x", schema={"type": "object"})
+    tool = ToolSpec(name="brain_search", description="Asks.", handler="ask", schema={"type": "object"})
     backend = ScriptedBackend([use("brain_search"), say("ok")])
     agents = yard.agents(backend, tools=lambda: [("brain", tool)], call_tool=call, room=asyncio.Semaphore(1))
     given = yard.given(yard.approve(BOT), agents)
@@ -218,7 +218,7 @@ async def test_only_the_tools_that_the_permissions_name_are_offered(yard):
         return "found"
 
     names = ("brain_search", "brain_drop")
-    tools = [("brain", ToolSpec(name=name, description="x", handler="x", schema={"type": "object"})) for name in names]
+    tools = [("brain", ToolSpec(name=name, description="x", handler="handle", schema={"type": "object"})) for name in names]
     backend = ScriptedBackend([use("brain_search"), use("brain_drop"), say("ok")])
     given = yard.given(yard.approve(BOT, **PROMPTS), yard.agents(backend, tools=lambda: tools, call_tool=call))
     await given.run_agent("responder", "x", {})
