@@ -5,14 +5,12 @@ Both ends ask and answer, many at once. Whoever reads trusts nothing: a frame th
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Iterator, Mapping
 from typing import Literal, TypeAlias
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
-from pydantic_core import to_jsonable_python
 
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.results import WrongResultError, to_json
@@ -82,7 +80,7 @@ _FRAMES: TypeAdapter[Frame] = TypeAdapter(Frame, config=ConfigDict(extra="forbid
 def pack(frame: Frame) -> bytes:
     """The frame as bytes; raises WireError if it is too long, or holds what JSON has not."""
     try:
-        text = json.dumps(to_jsonable_python(frame), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        text = _FRAMES.dump_json(frame)
     except (ValueError, TypeError, RecursionError) as error:
         raise WireError(f"this cannot be sent to or from a module's process: {error}") from error
     if len(text) > MOST_BYTES:
