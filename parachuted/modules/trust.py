@@ -21,7 +21,7 @@ from parachuted.modules.copies import Copies, Taken
 from parachuted.modules.difference import LARGEST, tree_difference
 from parachuted.modules.environment import EnvironmentFailedError, build, lock_of, site_packages
 from parachuted.modules.install import FOLDER, LITTER, fetched, manifest_of, place, unplace
-from parachuted.modules.ledger import Ledger, LedgerRefusedError, Plain, locked
+from parachuted.modules.ledger import Held, Ledger, LedgerRefusedError, Plain, locked
 from parachuted.modules.manifest import FILE, NAME, Manifest, read_manifest
 from parachuted.modules.marks import folder_mark
 from parachuted.modules.record import Record, parse_record, record_of
@@ -53,6 +53,7 @@ class Trust:
         self._seen: dict[Path, tuple[int, Tree | None, TreeRefusedError | None]] = {}
         self._unready: dict[str, str] = {}
         self._marks: dict[str, tuple[int, str]] | None = None
+        self._glance: tuple[tuple[int, ...] | None, Held] | None = None
 
     @property
     def problem(self) -> str | None:
@@ -207,15 +208,22 @@ class Trust:
 
     def look(self) -> frozenset[str]:
         """The names of modules whose folder or entry changed since the last look; the first look sees nothing. A stat a file."""
-        try:
-            held = self._ledger.load()
-        except LedgerRefusedError:
-            held = {}
+        held = self._held_at_a_glance()
         marks = {name: (self._mark(name, held.get(name)), repr(held.get(name))) for name in {*held, *self._folders()}}
         before, self._marks = self._marks, marks
         if before is None:
             return frozenset()
         return frozenset(name for name in marks.keys() | before.keys() if marks.get(name) != before.get(name))
+
+    def _held_at_a_glance(self) -> Held:
+        """The entries, read again when a stat shows a change: for looking, not for deciding."""
+        mark = self._ledger.mark()
+        if self._glance is None or self._glance[0] != mark:
+            held: Held = {}
+            with contextlib.suppress(LedgerRefusedError):
+                held = self._ledger.load()
+            self._glance = mark, held
+        return self._glance[1]
 
     # What is in the folders.
 
