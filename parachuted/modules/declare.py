@@ -19,11 +19,11 @@ TOOL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 _F = TypeVar("_F", bound=Callable[..., object])
 _NAME = r"(?!\.\.?(?:/|$))[A-Za-z0-9._~-]+"
-_PATH = re.compile(rf"/|(/({_NAME}|\{{[a-z][a-z0-9_]*\}}))+")
+PATH = re.compile(rf"/|(/({_NAME}|\{{[a-z][a-z0-9_]*\}}))+")
 _FIELD = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 _SPAN = re.compile(r"([1-9]\d{0,5})([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
+CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ def route(method: str, path: str, *, capability: Capability | None = None) -> Ca
     known = next((one for one in METHODS if one == method), None)
     if known is None:
         raise ValueError(f"@route: {method!r} is none of {', '.join(METHODS)}")
-    if not _PATH.fullmatch(path):
+    if not PATH.fullmatch(path):
         raise ValueError(f"@route: {path!r} is no path such as '/entries' or '/entries/{{entry_id}}'")
     if len(set(path_fields(path))) < len(path_fields(path)):
         raise ValueError(f"@route: {path!r} names a parameter twice")
@@ -98,7 +98,7 @@ def schedule(*, every: str | None = None, at: str | None = None) -> Callable[[_F
     """Run it `every="15m"` (s, m, h, d), or each day `at="03:00"` local time; missed while the daemon was off, it runs once."""
     if (every is None) == (at is None):
         raise ValueError('@schedule: say either every="15m" or at="03:00"')
-    if at is not None and not _CLOCK.fullmatch(at):
+    if at is not None and not CLOCK.fullmatch(at):
         raise ValueError(f"@schedule: at={at!r} is no time such as '03:00'")
     return _marking(ScheduleMark(every_s=None if every is None else parse_span(every), at=at))
 

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from types import MethodType
+from typing import Annotated, TypeAlias
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
@@ -16,13 +17,15 @@ from parachuted.errors import ModuleFailedError
 from parachuted.keys.globs import Glob
 from parachuted.modules.agent_config import AgentConfig
 from parachuted.modules.arguments import Arguments, UnfitError, plan
-from parachuted.modules.declare import EventMark, Mark, RouteMark, ToolMark, marks_of, path_fields
-from parachuted.modules.manifest import Manifest, Permissions
+from parachuted.modules.declare import CAPABILITIES, CLOCK, PATH, EventMark, Mark, Method, RouteMark, ToolMark, marks_of, path_fields
+from parachuted.modules.manifest import EventName, Manifest, Permissions, ToolName, matching
 from parachuted.modules.module import Module
 from parachuted.modules.wording import told
 
 _STRICT = ConfigDict(extra="forbid")
 _FIELD = re.compile(r"\{[^}]*\}")
+_SOME = Field(max_length=500)
+Name: TypeAlias = Annotated[str, Field(max_length=200)]
 
 
 class DeclaredError(ModuleFailedError):
@@ -37,21 +40,21 @@ class DeclaredError(ModuleFailedError):
 class RouteSpec:
     """One route. `path` begins after the module's prefix; `handler` is what `resolve_handler` takes; `streams`: an async generator."""
 
-    method: str
-    path: str
-    handler: str
-    capability: str
+    method: Method
+    path: Annotated[str, Field(max_length=500), matching(PATH, "path of a route such as /entries")]
+    handler: Name
+    capability: Annotated[str, matching(re.compile("|".join(CAPABILITIES)), "capability such as read")]
     streams: bool = False
-    summary: str = ""
+    summary: Annotated[str, Field(max_length=1_000)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
 class ToolSpec:
     """One tool for agents. `schema` is the JSON schema of its arguments."""
 
-    name: str
-    description: str
-    handler: str
+    name: ToolName
+    description: Annotated[str, Field(max_length=10_000)]
+    handler: Name
     schema: Mapping[str, object]
 
 
@@ -59,8 +62,8 @@ class ToolSpec:
 class EventSpec:
     """An event that the module hears."""
 
-    event: str
-    handler: str
+    event: EventName
+    handler: Name
     is_async: bool = True
 
 
@@ -68,9 +71,9 @@ class EventSpec:
 class ScheduleSpec:
     """When a handler runs by itself: every so many seconds, or each day at that local time."""
 
-    handler: str
-    every_s: int | None = None
-    at: str | None = None
+    handler: Name
+    every_s: Annotated[int, Field(ge=1)] | None = None
+    at: Annotated[str, matching(CLOCK, "time such as 03:00")] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
@@ -81,10 +84,10 @@ class Declared:
     version: str
     prefix: str
     description: str = ""
-    routes: tuple[RouteSpec, ...] = ()
-    tools: tuple[ToolSpec, ...] = ()
-    events: tuple[EventSpec, ...] = ()
-    schedules: tuple[ScheduleSpec, ...] = ()
+    routes: Annotated[tuple[RouteSpec, ...], _SOME] = ()
+    tools: Annotated[tuple[ToolSpec, ...], _SOME] = ()
+    events: Annotated[tuple[EventSpec, ...], _SOME] = ()
+    schedules: Annotated[tuple[ScheduleSpec, ...], _SOME] = ()
     provides: tuple[str, ...] = ()
     agents: Mapping[str, AgentConfig] = Field(default_factory=dict)
 
@@ -95,10 +98,7 @@ class Declared:
 
 def parse_declared(document: object) -> Declared:
     """What `Declared.document` wrote, from a process that is not trusted. Raises DeclaredError."""
-    try:
-        return _ADAPTER.validate_python(document)
-    except ValidationError as error:
-        raise DeclaredError([f"{'.'.join(map(str, place))}: {says}" for place, _, says in told(error)]) from error
+    return _made(document)
 
 
 def describe(module: Module | type[Module], manifest: Manifest) -> Declared:
@@ -107,6 +107,14 @@ def describe(module: Module | type[Module], manifest: Manifest) -> Declared:
     It imports the files that handlers of the manifest are in, so it is called where the module's code may run.
     """
     return _Describing(module if isinstance(module, type) else type(module), manifest).result()
+
+
+def unapproved(agents: Mapping[str, AgentConfig], manifest: Manifest) -> list[str]:
+    """What is wrong with agents that a class declares: what reaches beyond the vault stands in the manifest, where a person sees it."""
+    beyond = [
+        name for name, one in agents.items() if name not in manifest.agents and (one.bash or one.wants_network or one.allow_user_skills)
+    ]
+    return [f"agents.{name} asks for bash, network or the person's skills: say it in manifest.yaml, to be approved" for name in beyond]
 
 
 def resolve_handler(module: Module, handler: str) -> Callable[..., object]:
@@ -161,12 +169,20 @@ class _Describing:
         self._problems += _doubles([tool.name for tool in self._tools], "the tool")
         if self._problems:
             raise DeclaredError(self._problems)
-        return Declared(
-            name=manifest.name, version=manifest.version, prefix=manifest.prefix,
-            description=manifest.description or self._cls.description,
-            routes=tuple(self._routes), tools=tuple(self._tools), events=tuple(self._events), schedules=tuple(self._schedules),
-            provides=tuple(dict.fromkeys((*manifest.provides, *self._cls.provides))), agents=agents,
-        )  # fmt: skip
+        return _made(
+            {
+                "name": manifest.name,
+                "version": manifest.version,
+                "prefix": manifest.prefix,
+                "description": manifest.description or self._cls.description,
+                "routes": self._routes,
+                "tools": self._tools,
+                "events": self._events,
+                "schedules": self._schedules,
+                "provides": tuple(dict.fromkeys((*manifest.provides, *self._cls.provides))),
+                "agents": agents,
+            }
+        )
 
     def _compare(self) -> None:
         """Where both speak they agree; and no class may do more than the manifest that a person approved."""
@@ -209,6 +225,8 @@ class _Describing:
                 self._schedules.append(ScheduleSpec(handler=handler, every_s=mark.every_s, at=mark.at))
         except UnfitError as error:
             self._problems.append(error.message if error.message.startswith(handler) else f"{handler}: {error.message}")
+        except ValidationError as error:
+            self._problems += [f"{handler}: {'.'.join(map(str, place))}: {says}" for place, _, says in told(error)]
 
     def _add_route(self, handler: str, mark: RouteMark, arguments: Arguments, *, streams: bool) -> None:
         lacking = [name for name in path_fields(mark.path) if name not in arguments.names and not arguments.takes_rest]
@@ -246,6 +264,13 @@ class _Describing:
                 )
             found[name] = agent
         return found
+
+
+def _made(document: object) -> Declared:
+    try:
+        return _ADAPTER.validate_python(document)
+    except ValidationError as error:
+        raise DeclaredError([f"{'.'.join(map(str, place))}: {says}" for place, _, says in told(error)]) from error
 
 
 def _beyond(asked: Permissions, approved: Permissions) -> Iterator[str]:

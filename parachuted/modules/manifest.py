@@ -50,7 +50,9 @@ class ManifestError(ModuleFailedError):
         super().__init__("; ".join(f"{FILE}: {problem}" for problem in self.problems))
 
 
-def _matching(pattern: re.Pattern[str], wanted: str) -> AfterValidator:
+def matching(pattern: re.Pattern[str], wanted: str) -> AfterValidator:
+    """Let no other text pass."""
+
     def check(text: str) -> str:
         if not pattern.fullmatch(text):
             raise ValueError(f"{text[:80]!r} is no {wanted}")
@@ -85,15 +87,15 @@ def _prefix(text: str) -> str:
     return text.rstrip("/")
 
 
-Name: TypeAlias = Annotated[str, _matching(NAME, "name such as my-module: small letters, digits and dashes, at most 64")]
-Interface: TypeAlias = Annotated[str, _matching(_INTERFACE, "name of an interface such as BrainInterface")]
-Handler: TypeAlias = Annotated[str, _matching(_HANDLER, "handler such as hooks:on_entry_created, a file and its function")]
+Name: TypeAlias = Annotated[str, matching(NAME, "name such as my-module: small letters, digits and dashes, at most 64")]
+Interface: TypeAlias = Annotated[str, matching(_INTERFACE, "name of an interface such as BrainInterface")]
+Handler: TypeAlias = Annotated[str, matching(_HANDLER, "handler such as hooks:on_entry_created, a file and its function")]
 ReadPattern: TypeAlias = Annotated[str, AfterValidator(_read_pattern)]
 WritePattern: TypeAlias = Annotated[str, AfterValidator(_write_pattern)]
-ToolName: TypeAlias = Annotated[str, _matching(TOOL_NAME, "name of a tool such as brain_search")]
-EventName: TypeAlias = Annotated[str, _matching(EVENT_NAME, "name of an event such as daily.entry.created")]
+ToolName: TypeAlias = Annotated[str, matching(TOOL_NAME, "name of a tool such as brain_search")]
+EventName: TypeAlias = Annotated[str, matching(EVENT_NAME, "name of an event such as daily.entry.created")]
 Requirement: TypeAlias = Annotated[
-    str, Field(max_length=300), _matching(_REQUIREMENT, "requirement such as pyyaml>=6.0 (no addresses, no options)")
+    str, Field(max_length=300), matching(_REQUIREMENT, "requirement such as pyyaml>=6.0 (no addresses, no options)")
 ]
 
 
@@ -137,8 +139,8 @@ class Manifest:
     """One module, as it presents itself. `notes`: what a person should be told besides."""
 
     name: Name
-    version: Annotated[str, _matching(_VERSION, "version of three numbers such as 1.0.0")]
-    module: Annotated[str, _matching(_CODE, "Python file of the module's folder such as module.py")]
+    version: Annotated[str, matching(_VERSION, "version of three numbers such as 1.0.0")]
+    module: Annotated[str, matching(_CODE, "Python file of the module's folder such as module.py")]
     description: Annotated[str, Field(max_length=4_000)] = ""
     provides: Annotated[tuple[Interface, ...], Field(max_length=50)] = ()
     optional_requires: Annotated[tuple[Interface, ...], Field(max_length=50)] = ()

@@ -29,6 +29,9 @@ from tests.modules.paper import EXAMPLES, Paper, loaded
 SMALL = "name: greeter\nversion: 1.0.0\nmodule: module.py\n"
 
 
+KNOWN = {"name": "greeter", "version": "1.0.0", "prefix": "/api/greeter"}
+
+
 def manifest(more: str = "") -> Manifest:
     return read_manifest(SMALL + more)
 
@@ -96,7 +99,25 @@ def test_it_crosses_a_pipe_and_is_the_same():
 
 
 @pytest.mark.parametrize(
-    "document", [None, [], {"name": "a"}, {"name": "a", "version": "1", "prefix": "/x", "routes": [{}]}, {"name": "a", "more": 1}]
+    "document",
+    [
+        None,
+        [],
+        {"name": "a"},
+        {**KNOWN, "more": 1},
+        {**KNOWN, "routes": [{}]},
+        {**KNOWN, "routes": [{"method": "TRACE", "path": "/a", "handler": "a", "capability": "read"}]},
+        {**KNOWN, "routes": [{"method": "GET", "path": "/../a", "handler": "a", "capability": "read"}]},
+        {**KNOWN, "routes": [{"method": "GET", "path": "/a", "handler": "a", "capability": "owner"}]},
+        {**KNOWN, "routes": [{"method": "GET", "path": "/a", "handler": "x" * 201, "capability": "read"}]},
+        {**KNOWN, "tools": [{"name": "a b", "description": "", "handler": "a", "schema": {}}]},
+        {**KNOWN, "tools": [{"name": "a", "description": "x" * 10_000_000, "handler": "a", "schema": {}}]},
+        {**KNOWN, "events": [{"event": "*", "handler": "a"}]},
+        {**KNOWN, "events": [{"event": "a.b", "handler": "a"}] * 501},
+        {**KNOWN, "schedules": [{"handler": "a", "every_s": 0}]},
+        {**KNOWN, "schedules": [{"handler": "a", "at": "soon"}]},
+        {**KNOWN, "agents": {"a": {"paths": ["../x"]}}},
+    ],
 )
 def test_what_came_from_a_process_that_is_not_trusted_is_checked(document):
     with pytest.raises(DeclaredError):
@@ -248,6 +269,20 @@ def test_agents_that_cannot_be_are_told():
             for name in ("shell", "net", "skilled")
         ),
     ]
+
+
+def test_too_many_of_a_thing_are_told():
+    many = type("Many", (Module,), {f"t{number}": mcp_tool(f"t{number}")(lambda _self: None) for number in range(501)})
+
+    assert problems(many) == ["tools: tuple should have at most 500 items after validation, not 501"]
+
+
+def test_what_no_pipe_carries_is_told():
+    class Long(Module):
+        @mcp_tool("t", description="x" * 10_001)
+        async def tool(self): ...
+
+    assert problems(Long) == ["tool: description: string should have at most 10000 characters"]
 
 
 class Doubled(Module):
