@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -185,12 +186,14 @@ def _given(name: str | None) -> dict[str, object] | None:
     return document
 
 
-def _recorder() -> Recorder:
-    """The runs that the daemon would remember."""
-    from parachuted.daemon import state_folder
+def recorder_folder(home: Path, vault: Path) -> Path:
+    """Where the daemon keeps the runs, without the time that importing it takes."""
+    return home / "state" / hashlib.sha256(os.fsencode(vault.resolve())).hexdigest()[:16] / FOLDER
 
+
+def _recorder() -> Recorder:
     home = home_folder(os.environ)
-    return Recorder(state_folder(home, load_settings(home, os.environ, {}).vault) / FOLDER)
+    return Recorder(recorder_folder(home, load_settings(home, os.environ, {}).vault))
 
 
 def _kept(name: str) -> Record:

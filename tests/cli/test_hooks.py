@@ -7,6 +7,8 @@ import json
 
 import pytest
 
+from parachuted.cli.hooks import recorder_folder
+from parachuted.daemon import state_folder
 from parachuted.presence import Presence
 from tests.cli.typed import Typed
 from tests.hooks.serving import drop, serving
@@ -89,6 +91,10 @@ def test_a_run_that_is_not_there_is_told(alone):
     assert "there is no run h00000009" in alone.fails(1, "hooks", "history", "h00000009")
     assert "there is no run" in alone.fails(1, "hooks", "replay", "h00000009")
     assert "is no run" in alone.fails(1, "hooks", "replay", "../x")
+
+
+def test_runs_are_kept_where_the_daemon_keeps_them(home, vault):
+    assert recorder_folder(home, vault) == state_folder(home, vault) / "hooks"
 
 
 async def test_a_running_daemon_is_asked(alone):
