@@ -39,17 +39,17 @@ class Asked:
 
 
 class Shelf(Trust):
-    """Approvals on a disk that refuses while `fails` says so."""
+    """Approvals on a disk that refuses what `fails` names."""
 
-    fails = False
+    fails: frozenset[str] = frozenset()
 
     def look(self) -> frozenset[str]:
-        if self.fails:
+        if "look" in self.fails:
             raise OSError(5, "Input/output error")
         return super().look()
 
     def ready(self, names: Collection[str] | None = None) -> list[Approved]:
-        if self.fails:
+        if "ready" in self.fails:
             raise StorageFailedError
         return super().ready(names)
 

@@ -378,26 +378,27 @@ async def test_twenty_modules_begin_together(house):
         assert {status.state for status in house.modules.status()} == {"running"}
 
 
-async def test_a_disk_that_refuses_leaves_what_runs_running_and_is_told_of(house):
+@pytest.mark.parametrize("what", ["look", "ready"])
+async def test_a_disk_that_refuses_leaves_what_runs_running_and_all_is_compared_after(house, what):
     house.add("daily", HELLO)
 
     async with house.open():
-        house.trust.fails = True
+        house.trust.fails = frozenset({what})
+        house.add("brain", HELLO)
         await until(lambda: "could not be read" in (house.problems.get("modules") or ""))
         assert await house.get("/api/daily/hello") == "hello"
-        house.trust.fails = False
-        house.add("brain", HELLO)
+        house.trust.fails = frozenset()
         await until(lambda: house.modules.find("GET", "/api/brain/hello"))
         assert house.problems["modules"] is None
 
 
 async def test_a_disk_that_refuses_at_the_start_does_not_keep_the_daemon_from_starting(house):
     house.add("daily", HELLO)
-    house.trust.fails = True
+    house.trust.fails = frozenset({"ready"})
 
     async with house.open() as modules:
         assert "could not be read" in house.problems["modules"]
-        house.trust.fails = False
+        house.trust.fails = frozenset()
         await until(lambda: modules.find("GET", "/api/daily/hello"))
 
 
