@@ -28,9 +28,8 @@ class Actions:
         entry = self._trust.entry(name)
         if entry.state == "missing":
             raise NotFoundError(f"the folder of {name} is gone; what was approved still runs, if it is enabled")
-        return {"name": name, "hash": entry.found_digest, "state": entry.state, "diff": self._trust.diff(name)} | _consent(
-            self._trust.consent(name)
-        )
+        consent, diff = self._trust.review(name)  # of one reading: what is shown is what the digest names
+        return {"name": name, "hash": consent.digest, "state": entry.state, "diff": diff} | _consent(consent)
 
     def install(self, source: str, *, dev: bool, path: str | None) -> dict[str, Any]:
         """Put it into the vault's `Modules/`, unless it lies there, and say what approving it would allow. Nothing of it runs."""
