@@ -18,6 +18,7 @@ from uuid import uuid4
 _IMAGE = "parachute-module:empty"
 _ANSWER_S = 10.0
 _LOOK_S = 3.0
+_TRIES, _AGAIN_S = 50, 0.1
 _PIDS = 64
 _CPUS = "1"
 _NOBODY = 1000
@@ -76,11 +77,16 @@ class Docker:
 
     async def end(self, name: str) -> bool:
         """End that container, whatever runs in it; whether it is known to be gone."""
-        try:
-            await self._run("rm", "--force", "--volumes", name)
-        except DockerError as error:
-            return "No such container" in str(error)
-        return True
+        for _ in range(_TRIES):
+            try:
+                await self._run("rm", "--force", "--volumes", name)
+            except DockerError as error:
+                if "already in progress" in str(error):  # its own `--rm` is at it
+                    await asyncio.sleep(_AGAIN_S)
+                    continue
+                return "No such container" in str(error)
+            return True
+        return False
 
     async def _run(self, *words: str, stdin: bytes = b"", within_s: float = _ANSWER_S) -> str:
         try:
