@@ -75,7 +75,7 @@ def make_hooks(ground: Ground, *, concurrency: int, fails_closed: bool, must_app
     """The hooks of that home. Call it on the event loop."""
 
     def failed(error: HookError) -> None:
-        ground.bus.publish("hook.failed", hook=error.hook, error=error.message)
+        ground.bus.publish("hook.failed", hook=error.hook, event=error.event, error=error.message)
 
     runner = Runner(concurrency)
     hooks = Hooks(
