@@ -98,7 +98,8 @@ class ModuleCalls:
         query, body = _query(call.request.rel_url.raw_query_string), await _body(call)
         with limited_by(call.grant):
             if not found.spec.streams:
-                return _answer(await found.running.call(found.spec.handler, body, path=found.path_values, query=query))
+                spec = found.spec
+                return _answer(await found.running.call(spec.handler, body, path=found.path_values, query=query, timeout_s=spec.timeout_s))
             return await self._stream(call, found.running.stream(found.spec.handler, body, path=found.path_values, query=query))
 
     async def _call_tool(self, module: str, tool: str, call: Call) -> web.StreamResponse:

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TypeVar
@@ -293,10 +292,10 @@ class Hooks:
         answer = read_answer(hook, ran, fails_closed=self._fails_closed)
         self._tallies.setdefault(hook.id, Tally()).count(ran.took_ms, is_failure=answer.failure is not None)
         self._note(hook, occurrence.event, answer.failure)
-        keep = partial(
-            self._recorder.keep, hook=hook.id, event=hook.event, at=self._clock(), stdin=stdin, ran=ran, decision=_word(hook, answer)
-        )
-        return answer, await in_own_thread(keep)  # those who wait for this answer may fill the loop's own threads
+        record = self._recorder.keep(
+            hook=hook.id, event=hook.event, at=self._clock(), stdin=stdin, ran=ran, decision=_word(hook, answer)
+        )  # fmt: skip
+        return answer, record
 
     def _environment(self, event: str) -> dict[str, str]:
         return {

@@ -22,6 +22,7 @@ _NAME = r"(?!\.\.?(?:/|$))[A-Za-z0-9._~-]+"
 PATH = re.compile(rf"/|(/({_NAME}|\{{[a-z][a-z0-9_]*\}}))+")
 _FIELD = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 _SPAN = re.compile(r"([1-9]\d{0,5})([smhd])")
+LONGEST_S = 600
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 
@@ -33,6 +34,7 @@ class RouteMark:
     method: Method
     path: str
     capability: Capability
+    timeout_s: int = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +64,11 @@ class ScheduleMark:
 Mark: TypeAlias = RouteMark | ToolMark | EventMark | ScheduleMark
 
 
-def route(method: str, path: str, *, capability: Capability | None = None) -> Callable[[_F], _F]:
+def route(method: str, path: str, *, capability: Capability | None = None, timeout_s: int = 30) -> Callable[[_F], _F]:
     """Answer `method` at `path` below `/api/<module>`; `{name}` in it is a parameter.
 
     `capability` is what a caller's key must have on the module: read for GET and HEAD, write for all else, unless said here.
+    `timeout_s` ends a handler that has not answered by then; one that waits for an agent needs more than the usual.
     """
     known = next((one for one in METHODS if one == method), None)
     if known is None:
@@ -76,8 +79,10 @@ def route(method: str, path: str, *, capability: Capability | None = None) -> Ca
         raise ValueError(f"@route: {path!r} names a parameter twice")
     if capability not in {None, *CAPABILITIES}:
         raise ValueError(f"@route: {capability!r} is none of {', '.join(CAPABILITIES)}")
+    if not 1 <= timeout_s <= LONGEST_S:
+        raise ValueError(f"@route: timeout_s={timeout_s!r} is not between 1 and {LONGEST_S} seconds")
     usual: Capability = "read" if known in {"GET", "HEAD"} else "write"
-    return _marking(RouteMark(method=known, path=path, capability=capability or usual))
+    return _marking(RouteMark(method=known, path=path, capability=capability or usual, timeout_s=timeout_s))
 
 
 def mcp_tool(name: str, *, description: str | None = None) -> Callable[[_F], _F]:

@@ -17,7 +17,19 @@ from parachuted.errors import ModuleFailedError
 from parachuted.keys.globs import Glob
 from parachuted.modules.agent_config import AgentConfig
 from parachuted.modules.arguments import Arguments, UnfitError, plan
-from parachuted.modules.declare import CAPABILITIES, CLOCK, PATH, EventMark, Mark, Method, RouteMark, ToolMark, marks_of, path_fields
+from parachuted.modules.declare import (
+    CAPABILITIES,
+    CLOCK,
+    LONGEST_S,
+    PATH,
+    EventMark,
+    Mark,
+    Method,
+    RouteMark,
+    ToolMark,
+    marks_of,
+    path_fields,
+)
 from parachuted.modules.manifest import EventName, Manifest, Permissions, ToolName, matching
 from parachuted.modules.module import Module
 from parachuted.modules.wording import told
@@ -38,7 +50,10 @@ class DeclaredError(ModuleFailedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
 class RouteSpec:
-    """One route. `path` begins after the module's prefix; `handler` is what `resolve_handler` takes; `streams`: an async generator."""
+    """One route. `path` begins after the module's prefix; `handler` is what `resolve_handler` takes; `streams`: an async generator.
+
+    A handler that has not answered after `timeout_s` is ended.
+    """
 
     method: Method
     path: Annotated[str, Field(max_length=500), matching(PATH, "path of a route such as /entries")]
@@ -46,6 +61,7 @@ class RouteSpec:
     capability: Annotated[str, matching(re.compile("|".join(CAPABILITIES)), "capability such as read")]
     streams: bool = False
     summary: Annotated[str, Field(max_length=1_000)] = ""
+    timeout_s: Annotated[int, Field(ge=1, le=LONGEST_S)] = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
@@ -234,7 +250,8 @@ class _Describing:
             raise UnfitError(f"the path {mark.path} has {', '.join(lacking)}, and no parameter takes it")
         summary = (inspect.getdoc(getattr(self._cls, handler)) or handler.replace("_", " ")).partition("\n")[0]
         route = RouteSpec(
-            method=mark.method, path=mark.path, handler=handler, capability=mark.capability, streams=streams, summary=summary
+            method=mark.method, path=mark.path, handler=handler, capability=mark.capability, streams=streams, summary=summary,
+            timeout_s=mark.timeout_s,
         )  # fmt: skip
         self._routes.append(route)
 

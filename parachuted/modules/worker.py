@@ -21,7 +21,7 @@ from parachuted.modules.approved import Approved
 from parachuted.modules.beginning import Begin
 from parachuted.modules.cage import Cages, Kind
 from parachuted.modules.crossing import told
-from parachuted.modules.declared import Declared
+from parachuted.modules.declared import Declared, unapproved
 from parachuted.modules.module import Module
 from parachuted.modules.results import Response, to_json
 from parachuted.modules.running import CALL_LIMIT_S, NOTHING
@@ -269,6 +269,8 @@ class Worker:
             raise ModuleFailedError(
                 f"the process of the module {self._name} says that it is {found.name} {found.version} at {found.prefix}"
             )
+        if wrong := unapproved(found.agents, manifest):
+            raise ModuleFailedError("; ".join(wrong))
         if self._declared is not None and found != self._declared:
             raise ModuleFailedError(f"the module {self._name} declares something else than when it was begun; restart it")
         return found

@@ -8,6 +8,13 @@ from parachuted.modules import event, mcp_tool, route, schedule
 from parachuted.modules.declare import EventMark, RouteMark, ScheduleMark, ToolMark, marks_of, parse_span, path_fields
 
 
+def test_a_route_that_waits_for_an_agent_may_say_so_within_bounds():
+    assert marks_of(route("POST", "/ask", timeout_s=180)(lambda _self: None))[0].timeout_s == 180
+    for seconds in (0, 601):
+        with pytest.raises(ValueError, match="between 1 and 600 seconds"):
+            route("POST", "/ask", timeout_s=seconds)
+
+
 @pytest.mark.parametrize(("method", "capability"), [("GET", "read"), ("HEAD", "read"), ("POST", "write"), ("DELETE", "write")])
 def test_reading_needs_read_and_all_else_write(method, capability):
     @route(method, "/entries")

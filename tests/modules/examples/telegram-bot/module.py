@@ -28,7 +28,7 @@ class TelegramBotModule(Module):
         """Count from where it stopped."""
         self.answered = await self.state.get("answered", 0)
 
-    @route("POST", "/webhook")
+    @route("POST", "/webhook", timeout_s=180)
     async def handle_telegram(self, message: dict[str, Any], **rest: object):
         """Answer a message. An update has more fields than the message, and they are let go."""
         response = await self.run_agent("responder", f"Answer this question: {message['text']}")
@@ -36,7 +36,7 @@ class TelegramBotModule(Module):
         await self.state.put("answered", self.answered)
         return {"reply": response}
 
-    @route("POST", "/admin", capability="admin")
+    @route("POST", "/admin", capability="admin", timeout_s=180)
     async def handle_admin(self, text: str):
         """What only the owner may ask."""
         return {"reply": await self.run_agent("admin", text)}
