@@ -151,7 +151,7 @@ async def test_an_edited_folder_is_told_of_at_once_and_the_approved_version_goes
         found = modules.find("GET", "/api/daily/hello")
         assert await found.running.call(found.spec.handler, {}) == "hello"
         assert house.status("daily").folder_state == "changed"
-        assert "parachute modules diff daily" in house.problems["module:daily"]
+        await until(lambda: "parachute modules diff daily" in (house.problems["module:daily"] or ""))
 
         house.approve("daily")
         await until(lambda: len(house.told("module.enabled")) == 2)
