@@ -30,7 +30,6 @@ from parachuted.hooks.occurrence import Occurrence, document, encode
 from parachuted.hooks.recorder import Record, Recorder
 from parachuted.hooks.rules import Test
 from parachuted.hooks.runner import Ran, Runner
-from parachuted.processes.own_thread import in_own_thread
 
 log = logging.getLogger(__name__)
 
