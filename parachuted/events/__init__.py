@@ -1,7 +1,7 @@
 """Events: what happens in the vault, noticed and told."""
 
 from parachuted.events.bus import Bus, Event
-from parachuted.events.catalog import CATALOG, FACTS, EventKind
+from parachuted.events.catalog import CATALOG, CORE, FACTS, EventKind
 from parachuted.events.changes import PERSON, Change
 from parachuted.events.held import Pace
 from parachuted.events.keeper import Keeper, Listeners
@@ -12,6 +12,7 @@ from parachuted.events.watcher import Hints, Watcher, make_watcher
 
 __all__ = [
     "CATALOG",
+    "CORE",
     "FACTS",
     "PERSON",
     "Bus",

@@ -134,3 +134,7 @@ _KINDS = (
 CATALOG: Mapping[str, EventKind] = MappingProxyType({kind.name: kind for kind in _KINDS})
 FACTS: Mapping[str, EventKind] = MappingProxyType({kind.name: kind for kind in _KINDS if not kind.blocks})
 """Those that have happened when they are told: what the bus and the event stream carry."""
+
+_LENT = frozenset({"daily", "chat", "brain"})
+CORE = frozenset(name.partition(".")[0] for name in CATALOG) - _LENT
+"""First words that are the core's alone: no module's event begins with one. For Daily, Chat and Brain there are events to tell."""

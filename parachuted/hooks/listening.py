@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from parachuted.errors import ParachuteError
-from parachuted.events import Bus, Change, Event
+from parachuted.events import CORE, Bus, Change, Event
 from parachuted.hooks.occurrence import Occurrence
 from parachuted.hooks.told import module_of, told_cause, told_data
 from parachuted.vault import NOTE_SUFFIXES, Objects, changed_units, diff_of, meaning, parse_note, printable
@@ -27,7 +27,6 @@ _LARGEST = 4 << 20
 _MOST_HELD = 32 << 20
 _BEGINNING = 8 << 10
 _PROBLEM = "hooks:listening"
-_CORE = frozenset({"file", "watch", "task", "run", "vault", "budget", "tool", "module", "hook", "session", "context"})
 
 
 class Told(Protocol):
@@ -163,4 +162,4 @@ def _diff(change: Change, digests: tuple[str | None, str | None], texts: tuple[b
 def _module(event: str, actor: str) -> str | None:
     """Whose event it is: a module's own, or what a module did."""
     first = event.partition(".")[0]
-    return module_of(actor) if first in _CORE else first
+    return module_of(actor) if first in CORE else first

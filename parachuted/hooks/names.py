@@ -9,17 +9,9 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from parachuted.events.catalog import CATALOG
+from parachuted.events.catalog import CATALOG, CORE
 
-CLAUDE_NAMES: Mapping[str, str] = MappingProxyType({
-    "session.start": "SessionStart",
-    "session.end": "SessionEnd",
-    "prompt.before": "UserPromptSubmit",
-    "tool.before": "PreToolUse",
-    "tool.after": "PostToolUse",
-    "stop.before": "Stop",
-    "compact.before": "PreCompact",
-})  # fmt: skip
+CLAUDE_NAMES: Mapping[str, str] = MappingProxyType({kind.name: kind.claude for kind in CATALOG.values() if kind.claude})
 """Our name -> Claude Code's, where both mean the same."""
 
 CLAUDE_EVENTS = frozenset({
@@ -31,16 +23,8 @@ CLAUDE_EVENTS = frozenset({
 })  # fmt: skip
 """All that Claude Code knows; those without a counterpart here are told of by name."""
 
-BLOCKING = frozenset({
-    "write.before", "bubble.before", "tool.before", "module.load.before", "prompt.before", "stop.before", "compact.before",
-})  # fmt: skip
+BLOCKING = frozenset(kind.name for kind in CATALOG.values() if kind.blocks)
 """The events that come before the act, so that a hook can stop it."""
-
-FACTS = frozenset({
-    "session.start", "session.end", "tool.after", "daily.entry.created", "daily.reflection.completed", "chat.session.created",
-    "chat.session.message", "context.limit.approaching", "brain.mention.detected",
-})  # fmt: skip
-"""Named facts of the specification. They are known by name also where the part that tells of them is not there."""
 
 _OURS: Mapping[str, str] = MappingProxyType({claude: ours for ours, claude in CLAUDE_NAMES.items()})
 _SHORT: Mapping[str, str] = MappingProxyType({
@@ -48,17 +32,11 @@ _SHORT: Mapping[str, str] = MappingProxyType({
     "context-limit": "context.limit.approaching",
     "project-mention": "brain.mention.detected",
 })  # fmt: skip
-_CORE = frozenset({"file", "watch", "task", "run", "vault", "budget", "session", "tool", "module", "hook", "context"})
 _DOTTED = re.compile(r"[a-z][a-z0-9_-]*(?:\.[a-z0-9][a-z0-9_-]*)+")
 
 
 class UnknownEventError(ValueError):
     """No event of that name can ever happen here; the message says why."""
-
-
-def known_events() -> frozenset[str]:
-    """Every event that the core or an official module tells of, by our name."""
-    return BLOCKING | FACTS | frozenset(CATALOG)
 
 
 def is_blocking(event: str) -> bool:
@@ -80,11 +58,11 @@ def parse_event(name: str) -> str:
         return _OURS[name]
     if name in CLAUDE_EVENTS:
         raise UnknownEventError(f"Claude Code's event {name} has no counterpart here, so its hooks do not run")
-    if name in known_events():
+    if name in CATALOG:
         return name
     if not _DOTTED.fullmatch(name):
         raise UnknownEventError(f"there is no event {name[:80]!r}")
-    if name.endswith(".before") or name.partition(".")[0] in _CORE:
+    if name.endswith(".before") or name.partition(".")[0] in CORE:
         raise UnknownEventError(f"there is no event {name[:80]!r}; `parachute hooks docs` lists them")
     return name
 
@@ -105,7 +83,7 @@ def parse_script_name(name: str) -> str | None:
 
 
 def _known(spelled: str) -> str | None:
-    dashed = {event.replace(".", "-"): event for event in known_events()}
+    dashed = {event.replace(".", "-"): event for event in CATALOG}
     return _OURS.get(spelled) or _SHORT.get(spelled) or dashed.get(spelled.replace(".", "-"))
 
 

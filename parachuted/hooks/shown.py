@@ -8,7 +8,6 @@ from typing_extensions import TypedDict
 
 from parachuted.events.catalog import CATALOG
 from parachuted.hooks.listed import HookError, Listed
-from parachuted.hooks.names import claude_name, is_blocking, known_events
 from parachuted.hooks.recorder import Record
 from parachuted.hooks.trying import Trial
 
@@ -195,15 +194,7 @@ def show_trial(trial: Trial) -> TrialShown:
 
 def show_events() -> list[EventShown]:
     """Every event that hooks may be for, those that may be stopped last."""
-    names = sorted(known_events(), key=lambda name: (is_blocking(name), name))
-    kinds = {name: CATALOG.get(name) for name in names}
     return [
-        {
-            "name": name,
-            "claude": claude_name(name),
-            "may_block": is_blocking(name),
-            "tells": kind.tells if kind is not None else "",
-            "fields": list(kind.fields) if kind is not None else [],
-        }
-        for name, kind in kinds.items()
+        {"name": kind.name, "claude": kind.claude or None, "may_block": kind.blocks, "tells": kind.tells, "fields": list(kind.fields)}
+        for kind in sorted(CATALOG.values(), key=lambda kind: (kind.blocks, kind.name))
     ]

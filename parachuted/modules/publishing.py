@@ -8,14 +8,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from parachuted.errors import ActRefusedError
-from parachuted.events import CATALOG, Bus, EventKind
+from parachuted.events import CATALOG, CORE, Bus, EventKind
 from parachuted.modules.results import to_json
 
 DEEPEST = 16
 MOST_NAMES = 100
 MOST_BYTES = 256 * 1024
-_LENT = frozenset({"daily", "chat", "brain"})  # the catalogue has events for these modules to tell
-_TAKEN = frozenset(name.partition(".")[0] for name in CATALOG) - _LENT
 
 
 class Publishing:
@@ -30,7 +28,7 @@ class Publishing:
     def publish(self, module: str, event: str, data: Mapping[str, object]) -> None:
         """Tell the event. Raises ActRefusedError for another's name, for too much, and for what goes round in a circle."""
         first = event.partition(".")[0]
-        if first != module or first in _TAKEN or (event in CATALOG and CATALOG[event].blocks):
+        if first != module or first in CORE or (event in CATALOG and CATALOG[event].blocks):
             raise ActRefusedError(f"the module {module} may publish events whose name begins with {module}. and not {event[:80]}")
         plain = to_json(data)
         if not isinstance(plain, dict) or len(json.dumps(plain)) > MOST_BYTES:

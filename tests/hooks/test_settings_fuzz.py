@@ -8,10 +8,10 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from parachuted.events import CATALOG
 from parachuted.hooks import Hook, Ran, combine, read_answer
 from parachuted.hooks.document import DocumentRefusedError
 from parachuted.hooks.matching import compile_matcher
-from parachuted.hooks.names import known_events
 from parachuted.hooks.rules import compile_rule
 from parachuted.hooks.settings import read_settings
 
@@ -25,7 +25,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS, inner, max_size=5),
     max_leaves=25,
 )
-EVENTS = st.sampled_from(sorted(known_events()))
+EVENTS = st.sampled_from(sorted(CATALOG))
 
 
 @settings(max_examples=60, deadline=None)
