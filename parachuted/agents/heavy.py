@@ -9,9 +9,15 @@ from types import ModuleType
 HEAVY = {
     "claude": "parachuted.agents.claude",  # with claude_agent_sdk and mcp: 0.8 s, 40 MB
     "jsonschema": "jsonschema.validators",  # 60 ms, 3 MB
+    "signatures": "parachuted.modules.signatures",  # with cryptography: 40 ms, 7 MB; only a module that is signed needs it
 }
 
 
 async def load_heavy(part: str) -> ModuleType:
     """Import a part named in the table, away from the event loop; never what another run is only half through with importing."""
-    return await asyncio.to_thread(importlib.import_module, HEAVY[part])
+    return await asyncio.to_thread(load_heavy_here, part)
+
+
+def load_heavy_here(part: str) -> ModuleType:
+    """The same in a thread that may wait."""
+    return importlib.import_module(HEAVY[part])

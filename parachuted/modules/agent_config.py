@@ -14,7 +14,7 @@ from parachuted.keys.globs import Glob
 
 AgentCapability: TypeAlias = Literal["read", "write"]
 
-_STRICT = ConfigDict(extra="forbid")
+_STRICT = ConfigDict(defer_build=True, extra="forbid")
 _CWD = "${CWD}"
 _TOOLS: dict[str, tuple[AgentCapability, ...]] = {
     **dict.fromkeys(("read", "glob", "grep", "ls"), ("read",)),

@@ -34,7 +34,7 @@ from parachuted.modules.manifest import EventName, Manifest, Permissions, ToolNa
 from parachuted.modules.module import Module
 from parachuted.modules.wording import told
 
-_STRICT = ConfigDict(extra="forbid")
+_STRICT = ConfigDict(defer_build=True, extra="forbid")
 _FIELD = re.compile(r"\{[^}]*\}")
 _SOME = Field(max_length=500)
 Name: TypeAlias = Annotated[str, Field(max_length=200)]

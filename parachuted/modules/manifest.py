@@ -27,7 +27,7 @@ NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
 
 Value: TypeAlias = "str | list[Value] | dict[str, Value] | None"
 
-_STRICT = ConfigDict(extra="forbid", validate_by_name=True, validate_by_alias=True)
+_STRICT = ConfigDict(defer_build=True, extra="forbid", validate_by_name=True, validate_by_alias=True)
 _VERSION = re.compile(r"(0|[1-9]\d{0,8})(\.(0|[1-9]\d{0,8})){2}([-+][0-9A-Za-z.+-]{1,64})?")
 _CODE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\.py")
 _HANDLER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(:[A-Za-z_][A-Za-z0-9_]*)?")

@@ -18,17 +18,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
 from parachuted.errors import ParachuteError
+from parachuted.modules.released import LONGEST
 from parachuted.modules.tree import SIGNATURE, read_tree
 
-KEYS_FILE = Path(__file__).with_name("release_keys.txt")
-LONGEST = 200
 _PREFIX = b"parachute-module-1\n"  # a key that signs other things too cannot be made to sign a module by them
-
-
-def release_keys(text: str | None = None) -> tuple[str, ...]:
-    """The keys that are shipped with the package: one a line in base64, `#` begins a comment."""
-    lines = (KEYS_FILE.read_text(encoding="utf-8") if text is None else text).splitlines()
-    return tuple(found for line in lines if (found := line.partition("#")[0].strip()))
 
 
 def is_signed(tree_digest: str, signature: str | None, keys: Iterable[str]) -> bool:

@@ -24,8 +24,9 @@ from parachuted.modules.install import FOLDER, LITTER, fetched, manifest_of, pla
 from parachuted.modules.ledger import Held, Ledger, LedgerRefusedError, Plain, locked
 from parachuted.modules.manifest import FILE, NAME, Manifest, read_manifest
 from parachuted.modules.marks import folder_mark
+from parachuted.modules.prompts import FILE as PROMPT
 from parachuted.modules.record import Record, parse_record, record_of
-from parachuted.modules.signatures import LONGEST, is_signed, release_keys
+from parachuted.modules.released import LONGEST, is_released, release_keys
 from parachuted.modules.tree import SIGNATURE, Keeping, Tree, TreeMissingError, TreeRefusedError, read_one, read_tree
 
 _LOCK = "modules.lock"
@@ -128,7 +129,7 @@ class Trust:
     def set_trust(self, name: str, trust: TrustLevel) -> Entry:
         """Say where it runs. Nobody can say `verified`: a signature does."""
         record = self._record(name)
-        if trust == "verified" and not (record.tree and is_signed(record.tree, record.signature, self._keys)):
+        if trust == "verified" and not (record.tree and is_released(record.tree, record.signature, self._keys)):
             raise TrustRefusedError(f"{name} is not signed by the makers of parachuted, so it cannot be verified")
         self._ledger.change(name, {"trust": trust})
         return self.entry(name)
@@ -184,6 +185,8 @@ class Trust:
             else:
                 if record is not None and (record.is_dev or record.source != found.source):
                     raise TrustRefusedError(f"there is a module {name} from {record.source} already; remove it first")
+                if record is not None and record.installed is not None:
+                    self._check_untouched(record)
                 values["installed"] = place(
                     found, self._vault, name, may_replace=record is not None and record.installed is not None
                 ).digest
@@ -297,7 +300,7 @@ class Trust:
         lock = lock_of(environment) if environment else ()
         if approval_digest(tree.digest, manifest, lock) != record.hash:
             raise TrustRefusedError(f"{record.name} is not what was approved (its files, permissions or packages); approve it again")
-        if record.trust == "verified" and not is_signed(tree.digest, record.signature, self._keys):
+        if record.trust == "verified" and not is_released(tree.digest, record.signature, self._keys):
             raise TrustRefusedError(f"{record.name} is called verified, but no key of this version signed it; approve it again")
         return Approved(
             name=record.name,
@@ -320,7 +323,7 @@ class Trust:
 
     def _level(self, record: Record, digest: str, signature: str | None, wanted: TrustLevel | None) -> TrustLevel:
         """A signature makes it verified, unless less is wanted. Without one it is what it was, but never verified."""
-        if wanted in (None, "verified") and is_signed(digest, signature, self._keys):
+        if wanted in (None, "verified") and is_released(digest, signature, self._keys):
             return "verified"
         if wanted == "verified":
             raise TrustRefusedError(f"{record.name} is not signed by the makers of parachuted, so it cannot be verified")
@@ -352,7 +355,7 @@ class Trust:
             },
         )
         kept = [self._copies.place(record.name, digest).name for digest in (tree.digest, record.tree) if digest]
-        self._copies.prune(record.name, [*kept, *filter(None, (environment, record.environment)), taken.folder.name])
+        self._copies.prune(record.name, [*kept, *filter(None, (environment, record.environment)), taken.folder.name, PROMPT])
 
     def _packages(self, record: Record, manifest: Manifest) -> tuple[str | None, tuple[str, ...]]:
         """Its environment and lock: what it has, if it asks for the same and has it still, else a new one."""
@@ -367,6 +370,14 @@ class Trust:
             values: dict[str, Plain] = {"problem": error.message, "source": record.source, "path": record.path}
             self._ledger.change(record.name, values if record.is_approved else {**values, "enabled": False})
             raise TrustRefusedError(f"{record.name} was not approved: {error.message}") from error
+
+    def _check_untouched(self, record: Record) -> None:
+        """What a person wrote into an installed folder is nowhere else, so it is not replaced."""
+        with contextlib.suppress(TreeMissingError):
+            if self._tree(record).digest != record.installed:
+                raise TrustRefusedError(
+                    f"{record.path} is not as it was installed, and what was changed there would be lost; move it away, then install again"
+                )
 
     # Modules under development.
 

@@ -18,7 +18,7 @@ from parachuted.modules.results import WrongResultError, to_json
 MOST_BYTES = 8 * 1024 * 1024
 _LARGE = 256 * 1024
 _HEAD = struct.Struct(">I")
-_STRICT = ConfigDict(extra="forbid", strict=True)
+_STRICT = ConfigDict(defer_build=True, extra="forbid", strict=True)
 
 
 class WireError(ModuleFailedError):

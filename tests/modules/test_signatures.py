@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from parachuted.errors import ParachuteError
-from parachuted.modules.signatures import is_signed, main, new_key, release_keys, sign
+from parachuted.modules.signatures import is_signed, main, new_key, sign
 from parachuted.modules.tree import read_tree
 
 DIGEST = "sha256:" + "ab" * 32
@@ -42,12 +42,6 @@ def test_a_signature_of_something_else_by_the_same_key_is_none():
     key = load_pem_private_key(private, None)
     assert isinstance(key, Ed25519PrivateKey)
     assert not is_signed(DIGEST, base64.b64encode(key.sign(DIGEST.encode())).decode(), [public])
-
-
-def test_the_shipped_keys_are_keys():
-    for key in release_keys():
-        assert len(base64.b64decode(key, validate=True)) == 32
-    assert release_keys("# none\n\nabc # of 2026\n") == ("abc",)
 
 
 def test_a_release_makes_a_key_and_signs_a_folder(tmp_path, capsys):
