@@ -192,10 +192,9 @@ class Hooks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def run_one(self, hook_id: str, occurrence: Occurrence) -> Record:
+    async def run_one(self, hook_id: str, occurrence: Occurrence) -> tuple[Answer, Record]:
         """Run one hook, whatever its matcher says. Raises NotFoundError."""
-        _, record = await self._run(self._get(hook_id), occurrence, encode(document(occurrence)))
-        return record
+        return await self._run(self._get(hook_id), occurrence, encode(document(occurrence)))
 
     async def replay(self, record_id: str) -> Record:
         """Run a hook again on what it was given then. Raises NotFoundError when there is no such run, or no such hook any more."""

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from parachuted.errors import NotFoundError, ParachuteError
+from parachuted.hooks.decision import combine
 from parachuted.hooks.hook import Hook
 from parachuted.hooks.hooks import Hooks
 from parachuted.hooks.matching import compile_hook
@@ -24,16 +25,12 @@ class UntriedError(ParachuteError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What came of it. `passed_over`: the event's hooks whose matcher does not mean this occurrence."""
+    """What came of it. `allowed`: whether the act would go on; `passed_over`: the hooks whose matcher does not mean this occurrence."""
 
     event: str
+    allowed: bool
     runs: tuple[Record, ...]
     passed_over: tuple[str, ...]
-
-    @property
-    def allowed(self) -> bool:
-        """Whether the act would go on."""
-        return not any(run.decision.startswith(("blocked", "deny")) for run in self.runs)
 
 
 async def try_hooks(
@@ -52,9 +49,11 @@ async def try_hooks(
     if only is not None and only not in {hook.id for hook in declared}:
         raise NotFoundError(f"there is no hook {only[:80]!r} for {name}; `parachute hooks list` shows them")
     chosen = [hook for hook in declared if hook.id == only or (only is None and _means(hook, occurrence))]
-    runs = await asyncio.gather(*(hooks.run_one(hook.id, occurrence) for hook in chosen))
+    ran = await asyncio.gather(*(hooks.run_one(hook.id, occurrence) for hook in chosen))
+    waited_for = [answer for hook, (answer, _) in zip(chosen, ran, strict=True) if not hook.is_async]
     passed_over = () if only is not None else tuple(hook.id for hook in declared if hook not in chosen)
-    return Trial(event=name, runs=tuple(runs), passed_over=passed_over)
+    allowed = combine(name, waited_for).allowed
+    return Trial(event=name, allowed=allowed, runs=tuple(record for _, record in ran), passed_over=passed_over)
 
 
 def _means(hook: Hook, occurrence: Occurrence) -> bool:

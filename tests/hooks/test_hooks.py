@@ -597,7 +597,7 @@ async def test_every_run_is_recorded_with_what_went_in_and_what_came_of_it(opene
 async def test_one_hook_may_be_run_by_hand_whatever_its_matcher_says(opened: Opening):
     opened.settings({"file.modified": [{"command": "cat", "matcher": "other.md"}]})
     async with opened() as stand:
-        record = await stand.hooks.run_one("file.modified[0]", stand.occurrence("file.modified", {"path": "a.md"}))
+        _, record = await stand.hooks.run_one("file.modified[0]", stand.occurrence("file.modified", {"path": "a.md"}))
         assert json.loads(record.stdout)["data"]["path"] == "a.md"
         assert record.decision == "done"
         with pytest.raises(NotFoundError, match="hooks list"):

@@ -47,6 +47,17 @@ async def test_one_whose_matcher_does_not_mean_it_is_passed_over_unless_it_is_na
     assert (meant.allowed, meant.passed_over, named.allowed, named.passed_over) == (False, (), False, ())
 
 
+@pytest.mark.parametrize(
+    "says", ['"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask"}', '"continue": false']
+)
+async def test_what_nobody_can_be_asked_and_a_stop_are_told_as_the_refusals_that_they_are(home, vault, says):
+    drop(home, "on-PreToolUse.sh", f"#!/bin/sh\necho '{{{says}}}'\n")
+    async with running_hooks(home, vault) as hooks:
+        trial = await try_hooks(hooks, "PreToolUse", vault=vault, at=AT)
+
+    assert not trial.allowed
+
+
 async def test_an_event_or_a_hook_that_is_not_there_is_told(home, vault):
     drop(home, "on-session-end.sh", AGREES)
     async with running_hooks(home, vault) as hooks:
