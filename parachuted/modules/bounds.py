@@ -52,11 +52,11 @@ class Bounds:
 
     def may_read(self, path: str) -> bool:
         """Whether that file exists for them."""
-        return not is_hidden(path) and self.reads.sees(path)
+        return not is_hidden(path) and not _is_code(path) and self.reads.sees(path)
 
     def may_enter(self, folder: str) -> bool:
         """Whether a file that they may read could be below that folder."""
-        return not is_hidden(folder) and self.reads.enters(folder)
+        return not is_hidden(folder) and not _is_code(folder) and self.reads.enters(folder)
 
     def may_write(self, path: str) -> bool:
         """Whether they may make, change or remove that file."""
@@ -66,6 +66,8 @@ class Bounds:
         """Both the path that was asked for and where it leads must be theirs. Raises PathRefusedError or ActRefusedError."""
         if is_hidden(path):
             raise PathRefusedError(f"{printable(path)} is hidden: files and folders that begin with a dot are no notes")
+        if _is_code(path):
+            raise PathRefusedError(f"{printable(path)} is a module's code, which no module reads")
         self._check(path, real, "read", self.may_read(path), self.may_read(real))
 
     def check_write(self, path: VaultPath, real: VaultPath) -> None:
@@ -88,8 +90,11 @@ def is_hidden(path: str) -> bool:
 
 def is_control(path: str) -> bool:
     """Whether it is a program's: any name with a dot before it, and the folder of modules."""
-    names = [_plain(name) for name in path.split("/")]
-    return names[0] == _PROGRAMS or any(name.startswith(".") for name in names)
+    return _is_code(path) or any(_plain(name).startswith(".") for name in path.split("/"))
+
+
+def _is_code(path: str) -> bool:
+    return _plain(path.partition("/")[0]) == _PROGRAMS
 
 
 def _grant(patterns: Iterable[str]) -> Grant:

@@ -8,7 +8,7 @@ from parachuted.errors import StorageFailedError
 from parachuted.modules.approved import Approved
 from parachuted.private import replace_private
 
-_FILE = "prompt.md"
+FILE = "prompt.md"
 _MOST_BYTES = 400_000
 
 
@@ -21,14 +21,14 @@ class Prompts:
     def get(self, name: str) -> str | None:
         """The text; None where the person has said nothing."""
         try:
-            with (self._folder / name / _FILE).open("rb") as file:
+            with (self._folder / name / FILE).open("rb") as file:
                 return file.read(_MOST_BYTES).decode("utf-8", "replace")
         except FileNotFoundError:
             return None
 
     def put(self, name: str, text: str | None) -> None:
         """Keep it; None: say nothing any more. Raises StorageFailedError."""
-        file = self._folder / name / _FILE
+        file = self._folder / name / FILE
         try:
             if text is None:
                 file.unlink(missing_ok=True)

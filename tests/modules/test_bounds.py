@@ -25,6 +25,15 @@ def test_permissions_name_files_and_nothing_else_is_touched(path, allowed):
     assert may(DAILY, path) == allowed
 
 
+@pytest.mark.parametrize("path", ["Modules/brain/module.py", "modules/x.md", "Modules", ".git/config"])
+def test_whoever_may_read_all_still_reads_no_code_and_nothing_of_a_program(path):
+    everything = Bounds.of_module("daily", read=["**"], write=["**"])
+
+    assert (may(everything, path), everything.may_enter(path)) == ("", False)
+    with pytest.raises(PathRefusedError):
+        everything.check_read(VaultPath(path), VaultPath(path))
+
+
 @pytest.mark.parametrize(
     ("agent", "a", "b"),
     [

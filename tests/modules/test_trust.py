@@ -8,6 +8,7 @@ import pytest
 
 from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.modules.ledger import LedgerRefusedError
+from parachuted.modules.prompts import Prompts
 from parachuted.modules.signatures import new_key, sign
 from parachuted.modules.tree import read_tree
 from parachuted.modules.trust import Trust, TrustRefusedError
@@ -142,6 +143,29 @@ def test_installing_shows_and_approves_nothing(yard):
     assert yard.run() == [SAID]
     with pytest.raises(ParachuteError, match="already"):
         yard.trust.install(str(yard.write(yard.base / "another" / "stranger")))
+
+
+def test_installing_again_does_not_take_what_a_person_wrote_there(yard):
+    source = yard.write(yard.base / "source" / "stranger")
+    yard.trust.install(str(source))
+    (yard.folder / "words.py").write_text("SAID = 'my own work'\n")
+    with pytest.raises(TrustRefusedError, match="would be lost"):
+        yard.trust.install(str(source))
+    assert (yard.folder / "words.py").read_text() == "SAID = 'my own work'\n"
+
+    yard.folder.rename(yard.base / "away")
+    yard.trust.install(str(source))
+    assert states(yard.trust) == {"stranger": "new"}
+
+
+def test_what_a_person_has_the_agents_told_outlives_an_approval(yard):
+    yard.write()
+    yard.approve()
+    Prompts(yard.home).put("stranger", "Be brief.")
+    (yard.folder / "words.py").write_text("SAID = 'newly '\n")
+    yard.approve()
+
+    assert Prompts(yard.home).get("stranger") == "Be brief."
 
 
 def test_only_a_signature_makes_it_verified_and_only_for_its_bytes(yard):
