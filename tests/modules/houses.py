@@ -55,13 +55,13 @@ class Shelf(Trust):
 
 
 class House:
-    """`add` writes and approves a module; `memory` is what modules kept, by their names."""
+    """`add` writes and approves a module; `memory` is what modules kept, by their names; `config` is what each of them is told."""
 
     def __init__(self, folder: Path, preferred: Mapping[str, str]) -> None:
         self.vault, self.home = folder / "vault", folder / "home"
         self.vault.mkdir(exist_ok=True)
         self.home.mkdir(exist_ok=True, mode=0o700)
-        self.asker, self.memory = Asked(), dict[str, Memory]()
+        self.asker, self.memory, self.config = Asked(), dict[str, Memory](), dict[str, object]()
         self.problems: dict[str, str | None] = {}
         self.events: list[Event] = []
         self.bus = Bus(self.clock)
@@ -77,7 +77,7 @@ class House:
 
     def services(self, approved: Approved) -> Services:
         name, modules = approved.name, self.modules
-        given = Given(name=name, tell=lambda event, data: modules.publish(name, event, data), find=modules.interface)
+        given = Given(name=name, config=self.config, tell=lambda event, data: modules.publish(name, event, data), find=modules.interface)
         given.state = self.memory.setdefault(name, given.state)
         return given
 

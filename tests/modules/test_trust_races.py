@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -88,9 +89,11 @@ def yard(tmp_path, home, vault) -> Yard:
 def test_only_the_bytes_that_were_shown_are_approved_whatever_is_exchanged_meanwhile(yard, torture):
     digest = yard.trust.consent("stranger").digest
     approved = refused = 0
-    wanted = 10_000 if torture else 500
+    wanted = 10_000 if torture else 100
     with attacked(yard):
-        for number in range(wanted):
+        for number in itertools.count():
+            if number >= wanted and approved and refused:
+                break
             try:
                 yard.trust.approve("stranger", digest)
                 approved += 1
@@ -101,7 +104,6 @@ def test_only_the_bytes_that_were_shown_are_approved_whatever_is_exchanged_meanw
                 with loaded(one) as cls:
                     assert cls.said == SAID
 
-    assert min(approved, refused) > 0, (approved, refused)
     assert not yard.mark.exists()
     assert [folder.name for folder in (yard.home / "modules/stranger").iterdir()] == [digest.removeprefix("sha256:")[:12]]
 
