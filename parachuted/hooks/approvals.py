@@ -7,7 +7,6 @@ a person says so: an agent that found a way to write to it has gained nothing.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -20,7 +19,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from parachuted.errors import StorageFailedError
-from parachuted.private import replace_private
+from parachuted.private import UntrustedError, locked, mark_at, mark_of, read_private, replace_private, without_waiting
 
 NAME = "hook-approvals.json"
 
@@ -49,11 +48,14 @@ class Approvals:
         self._mark: _Mark | None = None
 
     def refusal_of(self, files: Iterable[Path]) -> str | None:
-        """Why a hook with these scripts does not run; None: it may. Pins those that were never seen. Costs a stat each, as a rule."""
+        """Why a hook with these scripts does not run; None: it may. Pins those that were never seen. Costs a stat each, as a rule.
+
+        What is not there and never was says nothing: it may be no script at all.
+        """
         with self._lock:
             try:
-                found = {str(file): self._digest(file) for file in files}
                 self._look()
+                found = {str(file): self._digest(file) for file in files if self._is_pinned(file) or file.exists()}
             except _UnfitError as error:
                 return str(error)
             if self._pins is None:
@@ -80,6 +82,9 @@ class Approvals:
                 self._write({**pins, **found})
             return news
 
+    def _is_pinned(self, file: Path) -> bool:
+        return self._pins is not None and str(file) in self._pins
+
     def _pin_new(self, found: dict[str, str]) -> str | None:
         if self._pins is not None and found.keys() <= self._pins.keys():
             return None
@@ -95,24 +100,20 @@ class Approvals:
 
     def _look(self) -> None:
         """Read the pins again if the file may have changed; None where it cannot be understood."""
-        mark = _mark_of(self._path)
+        mark = mark_at(self._path)
         if mark is not None and mark == self._mark:
             return
         self._pins, self._mark = self._read(), mark
 
     def _read(self) -> dict[str, str] | None:
         try:
-            with open(self._path, "rb", opener=_without_waiting) as file:
-                at = os.fstat(file.fileno())
-                data = file.read(_LIMIT + 1)
-        except FileNotFoundError:
+            text = read_private(self._path, _LIMIT)
+        except UntrustedError:
+            return None
+        if text is None:
             return {}
-        except OSError:
-            return None
-        if not _is_ours(at) or len(data) > _LIMIT:
-            return None
         try:
-            return _PINS.validate_json(data, strict=True)
+            return _PINS.validate_json(text, strict=True)
         except ValidationError:
             return None
 
@@ -129,10 +130,10 @@ class Approvals:
     def _digest(self, path: Path) -> str:
         """The content's digest. Kept by what stat says, once that can no longer stay the same over a change."""
         try:
-            with open(path, "rb", opener=_without_waiting) as file:
+            with open(path, "rb", opener=without_waiting) as file:
                 at = os.fstat(file.fileno())
                 _check(path, at)
-                mark = _mark(at)
+                mark = mark_of(at)
                 known = self._digests.get(path)
                 if known is not None and known[0] == mark:
                     return known[1]
@@ -152,17 +153,12 @@ class Approvals:
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
         """One writer at a time, on this machine."""
-        try:
-            run = self._home / "run"
-            run.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(run / "hook-approvals.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise StorageFailedError(f"{NAME} could not be written: {error.strerror}", errno=error.errno) from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with contextlib.ExitStack() as held:
+            try:
+                held.enter_context(locked(self._home, "hook-approvals.lock"))
+            except OSError as error:
+                raise StorageFailedError(f"{NAME} could not be written: {error.strerror}", errno=error.errno) from error
             yield
-        finally:
-            os.close(descriptor)
 
 
 def _check(path: Path, at: os.stat_result) -> None:
@@ -172,22 +168,3 @@ def _check(path: Path, at: os.stat_result) -> None:
         raise _UnfitError(f"{path} belongs to someone else, who may change it at any time")
     if at.st_mode & _OTHERS:
         raise _UnfitError(f"others may change {path}; `chmod go-w {path}` mends that")
-
-
-def _is_ours(at: os.stat_result) -> bool:
-    return stat.S_ISREG(at.st_mode) and at.st_uid in {os.geteuid(), 0} and not at.st_mode & _OTHERS
-
-
-def _mark_of(path: Path) -> _Mark | None:
-    try:
-        return _mark(path.stat())
-    except OSError:
-        return None
-
-
-def _mark(at: os.stat_result) -> _Mark:
-    return at.st_dev, at.st_ino, at.st_mode, at.st_uid, at.st_size, at.st_mtime_ns, at.st_ctime_ns
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)

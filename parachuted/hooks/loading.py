@@ -15,6 +15,7 @@ from parachuted.hooks.document import DocumentRefusedError
 from parachuted.hooks.hook import Hook
 from parachuted.hooks.scripts import read_script
 from parachuted.hooks.settings import Settings, read_settings
+from parachuted.private import mark_at, without_waiting
 
 SETTINGS = "hooks.yaml"
 SCRIPTS = "hooks"
@@ -71,20 +72,12 @@ def look(home: Path) -> tuple[object, ...]:
         names = sorted(os.listdir(folder))  # noqa: PTH208  half the time, twice a second
     except OSError:
         names = []
-    return (_mark(home / SETTINGS), _mark(folder), *((name, _mark(folder / name)) for name in names))
-
-
-def _mark(path: Path) -> tuple[int, ...] | None:
-    try:
-        at = os.stat(path)  # noqa: PTH116  the same
-    except OSError:
-        return None
-    return at.st_dev, at.st_ino, at.st_mode, at.st_uid, at.st_size, at.st_mtime_ns, at.st_ctime_ns
+    return (mark_at(home / SETTINGS), mark_at(folder), *((name, mark_at(folder / name)) for name in names))
 
 
 def _read(path: Path, vault: Path | None) -> str:
     try:
-        with open(path, "rb", opener=_without_waiting) as file:
+        with open(path, "rb", opener=without_waiting) as file:
             at = os.fstat(file.fileno())
             if not stat.S_ISREG(at.st_mode):
                 raise _RefusedError("it is no file")
@@ -132,7 +125,3 @@ def _read_scripts(folder: Path, vault: Path | None, problems: list[str]) -> list
         except _RefusedError as error:
             problems.append(f"{name} does not run: {error}")
     return found
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)

@@ -5,11 +5,7 @@ It is read and written by the command and the daemon alike, one at a time; an en
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
-import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -17,12 +13,11 @@ from pathlib import Path
 from parachuted.errors import NotFoundError, ParachuteError, StorageFailedError
 from parachuted.keys.document import Value, read_document, write_document
 from parachuted.keys.key import Key, key_document, parse_key, time_text
-from parachuted.private import replace_private
+from parachuted.private import UntrustedError, locked, mark_at, read_private, replace_private
 
 NAME = "keys.yaml"
 _LIST = "api_keys"
 _LIMIT = 256 * 1024
-_OTHERS = 0o077
 
 
 class KeysRefusedError(ParachuteError):
@@ -49,11 +44,7 @@ class KeyFile:
 
     def mark(self) -> tuple[int, ...] | None:
         """What changes whenever the file does; None: there is none."""
-        try:
-            at = self.path.stat()
-        except OSError:
-            return None
-        return at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns
+        return mark_at(self.path)
 
     def load(self) -> Held:
         """The keys; none when there is no file. Raises KeysRefusedError for one that is not to be trusted."""
@@ -129,50 +120,19 @@ class KeyFile:
 
     def _text(self) -> str | None:
         try:
-            with open(self.path, "rb", opener=_without_waiting) as file:
-                at = os.fstat(file.fileno())
-                if not stat.S_ISREG(at.st_mode) or at.st_uid not in {os.geteuid(), 0}:
-                    raise KeysRefusedError(f"no key opens anything: {NAME} is no file of yours")
-                if at.st_mode & _OTHERS:
-                    raise KeysRefusedError(f"no key opens anything: others may read or change {NAME}; `chmod 600` on it mends that")
-                data = file.read(_LIMIT + 1)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise KeysRefusedError(f"no key opens anything: {NAME} cannot be read ({error.strerror})") from error
-        if len(data) > _LIMIT:
-            raise KeysRefusedError(f"no key opens anything: {NAME} is larger than {_LIMIT // 1024} KB")
-        try:
-            return data.decode()
-        except UnicodeDecodeError as error:
-            raise KeysRefusedError(f"no key opens anything: {NAME} is not UTF-8 text") from error
+            return read_private(self.path, _LIMIT, is_secret=True)
+        except UntrustedError as error:
+            raise KeysRefusedError(f"no key opens anything: {error}") from error
 
     def _change(self, change: Callable[[list[Value]], list[object]]) -> None:
         try:
-            with self._alone():
+            with locked(self._home, "keys.lock"):
                 text = write_document({_LIST: change(self._entries())})
                 if len(text.encode()) > _LIMIT:
                     raise KeysRefusedError(f"{NAME} would be larger than {_LIMIT // 1024} KB; revoke keys that nobody needs")
                 replace_private(self.path.resolve(), text.encode())
         except OSError as error:
             raise StorageFailedError(f"{NAME} could not be written: {error.strerror}", errno=error.errno) from error
-
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """One writer at a time, on this machine."""
-        run = self._home / "run"
-        for folder in (self._home, run):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(run / "keys.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _field(entry: Value, name: str) -> str | None:

@@ -7,25 +7,21 @@ it is written: where lines cannot be replaced alone, the entry, and at worst the
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
-import os
 import re
-import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
 import yaml
 
 from parachuted.errors import NotFoundError, ParachuteError, StorageFailedError
-from parachuted.private import replace_private
+from parachuted.private import UntrustedError, locked, mark_at, read_private, replace_private
 from parachuted.vault.bounded_yaml import YamlRefusedError, YamlValue, node_stop, read_events, read_value
 
 NAME = "modules.yaml"
 _ROOT = "modules"
 _LIMIT = 64 * 1024
-_OTHERS_MAY_WRITE = 0o022
 _EMPTY = f"---\n{_ROOT}:\n...\n"
 
 Held: TypeAlias = dict[str, dict[str, YamlValue]]
@@ -44,11 +40,7 @@ class Ledger:
 
     def mark(self) -> tuple[int, ...] | None:
         """What changes whenever the file does; None: there is none."""
-        try:
-            at = self.path.stat()
-        except OSError:
-            return None
-        return at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns, at.st_mode
+        return mark_at(self.path)
 
     def load(self) -> Held:
         """The entries by name, all scalars as text; none when there is no file. Raises LedgerRefusedError."""
@@ -65,24 +57,9 @@ class Ledger:
 
     def _text(self) -> str | None:
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            with os.fdopen(descriptor, "rb") as file:
-                at = os.fstat(file.fileno())
-                if not stat.S_ISREG(at.st_mode) or at.st_uid not in {os.geteuid(), 0}:
-                    raise LedgerRefusedError(f"no module runs: {NAME} is no file of yours")
-                if at.st_mode & _OTHERS_MAY_WRITE:
-                    raise LedgerRefusedError(f"no module runs: others may change {NAME}; `chmod 600` on it mends that")
-                data = file.read(_LIMIT + 1)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise LedgerRefusedError(f"no module runs: {NAME} cannot be read ({error.strerror})") from error
-        if len(data) > _LIMIT:
-            raise LedgerRefusedError(f"no module runs: {NAME} is larger than {_LIMIT // 1024} KB")
-        try:
-            return data.decode()
-        except UnicodeDecodeError as error:
-            raise LedgerRefusedError(f"no module runs: {NAME} is not UTF-8 text") from error
+            return read_private(self.path, _LIMIT)
+        except UntrustedError as error:
+            raise LedgerRefusedError(f"no module runs: {error}") from error
 
     def _write(self, change: Callable[[str], str]) -> None:
         try:
@@ -96,20 +73,6 @@ class Ledger:
                 replace_private(self.path.resolve(), data)
         except OSError as error:
             raise StorageFailedError(f"{NAME} could not be written: {error.strerror}", errno=error.errno) from error
-
-
-@contextlib.contextmanager
-def locked(home: Path, name: str) -> Iterator[None]:
-    """One at a time, on this machine."""
-    run = home / "run"
-    for folder in (home, run):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(run / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _read(text: str) -> Held:

@@ -21,13 +21,14 @@ from parachuted.modules.copies import Copies, Taken
 from parachuted.modules.difference import LARGEST, tree_difference
 from parachuted.modules.environment import EnvironmentFailedError, build, lock_of, site_packages
 from parachuted.modules.install import FOLDER, LITTER, fetched, manifest_of, place, unplace
-from parachuted.modules.ledger import Held, Ledger, LedgerRefusedError, Plain, locked
+from parachuted.modules.ledger import Held, Ledger, LedgerRefusedError, Plain
 from parachuted.modules.manifest import FILE, NAME, Manifest, read_manifest
 from parachuted.modules.marks import folder_mark
 from parachuted.modules.prompts import FILE as PROMPT
 from parachuted.modules.record import Record, parse_record, record_of
 from parachuted.modules.released import LONGEST, is_released, release_keys
 from parachuted.modules.tree import SIGNATURE, Keeping, Tree, TreeMissingError, TreeRefusedError, read_one, read_tree
+from parachuted.private import locked
 
 _LOCK = "modules.lock"
 _OTHERS_MAY_WRITE = 0o022
