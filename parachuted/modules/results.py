@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -19,6 +20,12 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 
 _MOST_DEPTH = 64
 _LARGEST = 2**63
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_OURS = re.compile(
+    r"content-(type|length|encoding|range)|connection|keep-alive|transfer-encoding|trailer|upgrade|date|server|access-control-.*"
+    r"|x-content-type-options",
+    re.IGNORECASE,
+)
 
 
 class WrongResultError(ModuleFailedError):
@@ -27,7 +34,7 @@ class WrongResultError(ModuleFailedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """An answer with another status than 200, or with headers of its own. A text as `body` is sent as plain text, all else as JSON."""
+    """An answer with another status than 200, or with headers of its own. The `body` is sent as JSON."""
 
     status: int = 200
     body: object = None
@@ -37,6 +44,8 @@ class Response:
         if not 200 <= self.status <= 599:  # noqa: PLR2004  what HTTP has for an answer
             raise ValueError(f"{self.status} is no status of an answer: use 200 to 599")
         for name, value in self.headers.items():
+            if not _HEADER.fullmatch(name) or _OURS.fullmatch(name):
+                raise ValueError(f"the header {name!r} is no name of one, or is the daemon's own: it says how an answer is sent and read")
             if any(ord(character) < 32 or ord(character) == 127 for character in f"{name}{value}"):  # noqa: PLR2004  ASCII's controls
                 raise ValueError(f"the header {name!r} holds a control character")
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from parachuted.errors import ModuleFailedError
+from parachuted.errors import EditRefusedError, ModuleFailedError
 from parachuted.modules.module import Module
 from parachuted.modules.results import to_json
 from parachuted.modules.services import Services
@@ -21,6 +21,7 @@ from parachuted.modules.wire import Ask
 
 _NOTHING = object()
 _MOST_FOUND = 200
+_LARGEST = 6_000_000  # what still fits into a frame; more than that is not even made ready for one, which takes long
 
 
 class _Body(BaseModel):
@@ -114,6 +115,10 @@ class Serving:
         room, _, verb = ask.verb.partition(".")
         if room == "vault" and verb in _VAULT:
             result = await getattr(self._services.vault, verb)(**_fields(_VAULT[verb], ask.body))
+            if isinstance(result, bytes | str) and len(result) > _LARGEST:
+                raise EditRefusedError(
+                    f"it is larger than {_LARGEST // 1_000_000} MB, which a module in a process of its own is not given at once"
+                )
             return base64.b64encode(result).decode() if isinstance(result, bytes) else to_json(result)
         if room == "state" and verb in _STATE:
             return await self._state(verb, _fields(_STATE[verb], ask.body))

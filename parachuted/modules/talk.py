@@ -42,6 +42,7 @@ class Talk:
         self._ids = itertools.count(1)
         self._slots = asyncio.Semaphore(MOST_ASKED)
         self._asked: dict[int, tuple[asyncio.Future[object], contextvars.Context]] = {}
+        self._held: dict[int, contextvars.Context] = {}
         self._served: dict[int, asyncio.Task[None]] = {}
         self._ended: Exception | None = None
 
@@ -59,8 +60,13 @@ class Talk:
         serving = _SERVING.get()
         return serving[1] if serving is not None and serving[0] is self else None
 
-    async def ask(self, verb: str, body: Mapping[str, object], *, urgent: bool = False, timeout_s: float | None = None) -> object:
-        """Ask and wait. `urgent` needs no free place. Raises what the other end raised, why the talk ended, or TimeoutError."""
+    async def ask(
+        self, verb: str, body: Mapping[str, object], *, urgent: bool = False, timeout_s: float | None = None, held: list[int] | None = None
+    ) -> object:  # fmt: skip
+        """Ask and wait. `urgent` needs no free place. Raises what the other end raised, why the talk ended, or TimeoutError.
+
+        Where the other end goes on with it after its answer, `held` is given the ask's number, and its context lasts until `let_go`.
+        """
         async with contextlib.nullcontext() if urgent else self._place(timeout_s):
             if self._ended is not None:
                 raise self._ended
@@ -68,6 +74,9 @@ class Talk:
             answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
             frame = pack(Ask(id=asked, verb=verb, body=body, of=self.serving()))
             self._asked[asked] = (answer, contextvars.copy_context())
+            if held is not None:
+                held.append(asked)
+                self._held[asked] = contextvars.copy_context()
             try:
                 self._send(frame)
                 async with asyncio.timeout(timeout_s):
@@ -78,6 +87,11 @@ class Talk:
                 raise
             finally:
                 del self._asked[asked]
+
+    def let_go(self, held: list[int]) -> None:
+        """Nothing is done on behalf of those asks any more."""
+        for asked in held:
+            self._held.pop(asked, None)
 
     @contextlib.asynccontextmanager
     async def _place(self, timeout_s: float | None) -> AsyncIterator[None]:
@@ -128,7 +142,7 @@ class Talk:
             raise WireError(f"two asks have the number {ask.id}")
         if self._most_served is not None and len(self._served) >= self._most_served:
             raise WireError(f"more than {self._most_served} asks are open at once")
-        _answer, context = self._asked.get(ask.of or 0, (None, None))
+        _answer, context = self._asked.get(ask.of or 0, (None, self._held.get(ask.of or 0)))
         context = contextvars.copy_context() if context is None else context.copy()
         context.run(_SERVING.set, (self, ask.id))
         served = self._group.create_task(self._serve(ask), name=f"{ask.verb} for a module", context=context)

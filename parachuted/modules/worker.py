@@ -153,15 +153,23 @@ class Worker:
             raise ModuleFailedError(f"the module {self._name} has {_MOST_STREAMS} streams open already; try again later")
         number = next(self._streams)
         self._open_streams += 1
+        held: list[int] = []  # the ask for the first item: with it the generator begins, and what it does is on that one's behalf
+        talk: Talk | None = None
         try:
             await self._ask("stream", {"stream": number, **_body(handler, arguments, path, query)}, CALL_LIMIT_S)
             talk = self._usable()
-            while isinstance(found := await talk.ask("next", {"stream": number}, urgent=True), dict) and "item" in found:
+            found = await talk.ask("next", {"stream": number}, urgent=True, held=held)
+            while isinstance(found, dict) and "item" in found:
                 yield found["item"]
+                found = await talk.ask("next", {"stream": number}, urgent=True)
         finally:
             self._open_streams -= 1
-            with suppress(ModuleFailedError):  # its process is gone, and the stream with it
-                await self._ask("close", {"stream": number}, CALL_LIMIT_S, urgent=True)
+            try:
+                with suppress(ModuleFailedError):  # its process is gone, and the stream with it
+                    await self._ask("close", {"stream": number}, CALL_LIMIT_S, urgent=True)
+            finally:
+                if talk is not None:
+                    talk.let_go(held)
 
     def interface(self, name: str) -> object | None:
         """The object that it provides: its methods are calls over the pipe."""

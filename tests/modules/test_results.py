@@ -117,6 +117,12 @@ def test_a_status_that_ends_no_call_is_refused(status):
         Response(status=status)
 
 
+@pytest.mark.parametrize("name", ["Content-Length", "transfer-encoding", "content-type", "Access-Control-Allow-Origin", "X: a", "", "é"])
+def test_how_an_answer_is_sent_and_read_is_not_a_modules_to_say(name):
+    with pytest.raises(ValueError, match="the daemon's own"):
+        Response(headers={name: "500"})
+
+
 def test_no_header_can_carry_a_second_one():
     with pytest.raises(ValueError, match="control character"):
         Response(headers={"X-Name": "a\r\nSet-Cookie: b"})

@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from parachuted.errors import ActRefusedError, ModuleFailedError, NotFoundError, ParachuteError
+from parachuted.errors import ActRefusedError, EditRefusedError, ModuleFailedError, NotFoundError, ParachuteError
 from parachuted.modules.serving import Serving
 from parachuted.modules.wire import Ask
 from tests.modules.players import Given
@@ -47,6 +47,14 @@ def given(yard):
 def ask(given):
     serving = Serving(given)
     return lambda verb, **body: serving.serve(Ask(id=1, verb=verb, body=body))
+
+
+async def test_a_file_too_large_for_the_pipe_is_refused_before_it_is_made_ready_for_it(ask, yard):
+    yard.save("Daily/long.md", b"x" * 6_000_001)
+    for verb in ("vault.read", "vault.read_bytes"):
+        with pytest.raises(EditRefusedError, match="larger than 6 MB"):
+            await ask(verb, path="Daily/long.md")
+    assert await ask("vault.digest", path="Daily/long.md")
 
 
 async def test_it_reads_and_writes_within_its_permissions(ask, yard):

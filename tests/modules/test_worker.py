@@ -278,6 +278,23 @@ class Watched(Given):
         super().publish(event, {**data, "cause": CAUSE.get()})
 
 
+async def test_what_a_stream_does_is_part_of_its_cause_to_its_last_item(life):
+    services = Watched()
+    body = """
+@route("GET", "/all")
+async def all(self, n: int):
+    for i in range(n):
+        self.publish("daily.y", i=i)
+        yield i
+    self.publish("daily.y", i=n)
+"""
+    async with life(body, services=services) as worker:
+        CAUSE.set("the caller's")
+        assert [item async for item in worker.stream("all", {}, query={"n": "3"})] == [0, 1, 2]
+
+    assert [(data["i"], data["cause"]) for _event, data in services.published] == [(i, "the caller's") for i in range(4)]
+
+
 async def test_what_it_does_is_part_of_the_cause_that_called_it(life):
     services = Watched()
     body = """
