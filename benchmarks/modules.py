@@ -13,8 +13,7 @@ from pathlib import Path
 
 from benchmarks.report import Figure
 from parachuted.events import Bus
-from parachuted.hooks.decision import Decision
-from parachuted.hooks.occurrence import Occurrence
+from parachuted.hooks import Decision, Occurrence
 from parachuted.modules.approved import Approved
 from parachuted.modules.in_process import InProcess
 from parachuted.modules.manager import Modules

@@ -11,13 +11,7 @@ from pathlib import Path
 from parachuted.agents import Backend, Limits
 from parachuted.events import Bus, Problems
 from parachuted.events.audit import Recorder as AuditRecorder
-from parachuted.hooks.approvals import Approvals
-from parachuted.hooks.hooks import Hooks
-from parachuted.hooks.listed import HookError
-from parachuted.hooks.listening import Listening
-from parachuted.hooks.recorder import Recorder
-from parachuted.hooks.runner import Runner
-from parachuted.hooks.writes import Writes
+from parachuted.hooks import Approvals, HookError, Hooks, Listening, Recorder, Runner, Writes
 from parachuted.modules.access import VaultParts
 from parachuted.modules.approved import Approved
 from parachuted.modules.cage import Cages, Sandbox

@@ -16,11 +16,7 @@ import pytest
 
 from parachuted.bundled import bundled_folder
 from parachuted.events import CATALOG
-from parachuted.hooks import Occurrence, Runner, document, load_hooks
-from parachuted.hooks.approvals import Approvals
-from parachuted.hooks.hooks import Hooks
-from parachuted.hooks.recorder import Recorder
-from parachuted.hooks.writes import Writes
+from parachuted.hooks import Approvals, Hooks, Occurrence, Recorder, Runner, Writes, document, load_hooks
 from parachuted.vault import Author, Intent, VaultPath
 
 ROOT = Path(__file__).resolve().parent.parent

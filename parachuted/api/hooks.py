@@ -15,7 +15,7 @@ from parachuted.api.answers import json_answer
 from parachuted.api.fields import Sent, Whole
 from parachuted.api.route import Call, Route
 from parachuted.errors import NotFoundError
-from parachuted.hooks.hooks import Hooks as RunningHooks
+from parachuted.hooks import Hooks as RunningHooks
 from parachuted.hooks.shown import (
     ApprovedShown,
     HookErrorsShown,

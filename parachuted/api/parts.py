@@ -13,7 +13,7 @@ from parachuted.bubbling import Reconciler, Reviews, Watches
 from parachuted.context import SessionContexts
 from parachuted.events import Bus, Problems
 from parachuted.events.audit_log import AuditLog
-from parachuted.hooks.hooks import Hooks
+from parachuted.hooks import Hooks
 from parachuted.modules.manager import Modules
 from parachuted.modules.trust import Trust
 from parachuted.search import Search

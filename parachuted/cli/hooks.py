@@ -17,12 +17,9 @@ from parachuted.cli.client import ask, home_of
 from parachuted.cli.show import say, say_json, say_table, when
 from parachuted.config import home_folder, load_settings
 from parachuted.errors import NotFoundError, ParachuteError
-from parachuted.hooks.approvals import Approvals
-from parachuted.hooks.hooks import Hooks
-from parachuted.hooks.names import UnknownEventError, parse_event
-from parachuted.hooks.occurrence import document
-from parachuted.hooks.recorder import FOLDER, Record, Recorder
-from parachuted.hooks.runner import Runner
+from parachuted.hooks import Approvals, Hooks, Record, Recorder, Runner, document, parse_event
+from parachuted.hooks.names import UnknownEventError
+from parachuted.hooks.recorder import FOLDER
 from parachuted.hooks.samples import make_sample
 from parachuted.hooks.shown import show_events, show_hook, show_run, show_trial, show_whole_run
 from parachuted.hooks.trying import try_hooks

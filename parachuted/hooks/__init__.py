@@ -6,11 +6,14 @@ from parachuted.hooks.decision import ALLOWED, Answer, Decision, Permission, com
 from parachuted.hooks.hook import Hook
 from parachuted.hooks.hooks import Hooks
 from parachuted.hooks.listed import HookError, Listed
+from parachuted.hooks.listening import Listening
 from parachuted.hooks.loading import HookSet, load_hooks
 from parachuted.hooks.names import BLOCKING, CLAUDE_NAMES, claude_name, is_blocking, parse_event
 from parachuted.hooks.occurrence import Occurrence, document
 from parachuted.hooks.recorder import Record, Recorder
 from parachuted.hooks.runner import Ran, Runner
+from parachuted.hooks.told import told_cause, told_data
+from parachuted.hooks.writes import Writes
 
 __all__ = [
     "ALLOWED",
@@ -24,12 +27,14 @@ __all__ = [
     "HookSet",
     "Hooks",
     "Listed",
+    "Listening",
     "Occurrence",
     "Permission",
     "Ran",
     "Record",
     "Recorder",
     "Runner",
+    "Writes",
     "claude_name",
     "combine",
     "document",
@@ -37,4 +42,6 @@ __all__ = [
     "load_hooks",
     "parse_event",
     "read_answer",
+    "told_cause",
+    "told_data",
 ]

@@ -44,6 +44,11 @@ class _Waiting:
     event: Event
     change: Change | None
 
+    @property
+    def size(self) -> int:
+        """How much text is held for it."""
+        return len(self.change.data or b"") if self.change is not None else 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Looked:
@@ -64,6 +69,7 @@ class Listening:
         self._hooks, self._vault, self._objects, self._root_of, self._report = hooks, vault, objects, root_of, report
         self._change: Change | None = None
         self._waiting: deque[_Waiting] = deque()
+        self._held = 0
         self._wake = asyncio.Event()
         self._is_full = False
         self._end = bus.listen(self._heard)
@@ -83,7 +89,7 @@ class Listening:
             await self._wake.wait()
             self._wake.clear()
             while self._waiting:
-                some = [self._waiting.popleft() for _ in range(min(_AT_ONCE, len(self._waiting)))]
+                some = [self._taken() for _ in range(min(_AT_ONCE, len(self._waiting)))]
                 for occurrence in await self._occurrences(some):
                     self._hooks.tell(occurrence)
             if self._is_full:
@@ -98,20 +104,27 @@ class Listening:
         if not self._hooks.wants(event.event) or event.event in _ASKED_WHERE_IT_HAPPENS:
             return
         if len(self._waiting) >= _MOST_WAITING:
-            self._waiting.popleft()
+            self._taken()
             if not self._is_full:
                 self._is_full = True
                 self._report(_PROBLEM, f"more than {_MOST_WAITING} events wait for hooks, so the oldest are not told to them")
-        self._waiting.append(_Waiting(event=event, change=self._about(event)))
+        waiting = _Waiting(event=event, change=self._about(event))
+        self._held += waiting.size
+        self._waiting.append(waiting)
         self._wake.set()
+
+    def _taken(self) -> _Waiting:
+        """The oldest, which waits no longer."""
+        waiting = self._waiting.popleft()
+        self._held -= waiting.size
+        return waiting
 
     def _about(self, event: Event) -> Change | None:
         """The change that the event tells of. Its text is held only while not too much waits."""
         change = self._change
         if change is None or event.event != f"file.{change.kind}" or event.data.get("path") != printable(change.path):
             return None
-        held = sum(len(one.change.data) for one in self._waiting if one.change is not None and one.change.data is not None)
-        return change if held + len(change.data or b"") <= _MOST_HELD else change._replace(data=None)
+        return change if self._held + len(change.data or b"") <= _MOST_HELD else change._replace(data=None)
 
     async def _occurrences(self, some: list[_Waiting]) -> list[Occurrence]:
         """In a thread only where something is to be compared: else a hook would wait for a thread to be free."""

@@ -17,8 +17,7 @@ from typing import Protocol
 
 from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
 from parachuted.events import Bus, Event
-from parachuted.hooks.decision import Decision
-from parachuted.hooks.occurrence import Occurrence
+from parachuted.hooks import Decision, Occurrence
 from parachuted.modules.agent_config import AgentConfig
 from parachuted.modules.approved import Approved, Entry
 from parachuted.modules.bounds import Bounds
@@ -40,6 +39,7 @@ from parachuted.state import State
 log = logging.getLogger(__name__)
 
 _AT_ONCE = 8
+_UNSHOWN = 1 << 32  # behind all that a manifest says, and so a person was shown
 _BEFORE = "module.load.before"
 _SLOW = "it handles events more slowly than they come, so that some were dropped; begin it anew when that is mended"
 _CHANGED = "its folder is not what was approved; `parachute modules diff {0}` shows how, `parachute modules approve {0}` takes it"
@@ -261,7 +261,10 @@ class Modules:
     def _serve(self, kept: _Kept, running: Running) -> None:
         declared = running.declared
         self._routes.add(declared.name, running, declared)
-        self._interfaces.offer(declared.name, declared.provides, running.interface, rank=self._order.rank(declared.name))
+        rank, shown = self._order.rank(declared.name), kept.approved.manifest.provides
+        self._interfaces.offer(declared.name, [one for one in declared.provides if one in shown], running.interface, rank=rank)
+        unshown = [one for one in declared.provides if one not in shown]  # it stands in for nobody who was approved for it
+        self._interfaces.offer(declared.name, unshown, running.interface, rank=rank + _UNSHOWN)
         self._clockwork.add(running, declared)
         permissions = kept.approved.manifest.permissions
         bounds = Bounds.of_module(declared.name, read=permissions.read, write=permissions.write)

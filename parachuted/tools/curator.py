@@ -14,7 +14,7 @@ from parachuted.bubbling import Review, Reviews, Watches
 from parachuted.errors import ActRefusedError, AgentFailedError, AgentUnavailableError, ParachuteError, StorageFailedError
 from parachuted.events import Bus
 from parachuted.events.audit import Recorder, Unrecorded
-from parachuted.hooks.told import told_cause, told_data
+from parachuted.hooks import told_cause, told_data
 from parachuted.state import State
 from parachuted.tasks import Causes, Outcome, Queue, Task
 from parachuted.tools.account import NAME, Account, Accounts

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from parachuted.errors import StorageFailedError
 from parachuted.events import Bus, Event
-from parachuted.hooks.decision import Decision
-from parachuted.hooks.occurrence import Occurrence
+from parachuted.hooks import Decision, Occurrence
 from parachuted.modules.approved import Approved, TrustLevel
 from parachuted.modules.in_process import InProcess
 from parachuted.modules.manager import Modules

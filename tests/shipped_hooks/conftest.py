@@ -11,10 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.hooks import Decision, Occurrence, Runner
-from parachuted.hooks.approvals import Approvals
-from parachuted.hooks.hooks import Hooks
-from parachuted.hooks.recorder import Record, Recorder
+from parachuted.hooks import Approvals, Decision, Hooks, Occurrence, Record, Recorder, Runner
 
 SHIPPED = Path(__file__).resolve().parents[2] / "hooks"
 NOON = datetime(2026, 1, 6, 12, tzinfo=UTC)
