@@ -18,6 +18,7 @@ from pathlib import Path
 
 from benchmarks.hooks import hooks
 from benchmarks.model import scripted_model
+from benchmarks.module_routes import module_routes
 from benchmarks.modules import modules
 from benchmarks.process import Client, daemon, temporary_home, wait
 from benchmarks.report import Figure
@@ -224,6 +225,7 @@ MEASURES: dict[str, Measure] = {
     "api": api,
     "search": search,
     "modules": modules,
+    "module-routes": module_routes,
     "hooks": hooks,
 }
 

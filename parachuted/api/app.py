@@ -20,6 +20,7 @@ from parachuted.api.keys import Keys
 from parachuted.api.loop import Loop
 from parachuted.api.models import Models
 from parachuted.api.module_calls import ModuleCalls
+from parachuted.api.module_resource import ModuleResource
 from parachuted.api.modules import ModuleDesk
 from parachuted.api.note_changes import NoteChanges
 from parachuted.api.note_listing import NoteListing
@@ -52,13 +53,14 @@ def make_app(parts: Parts) -> web.Application:
     parts.door.listen(calls.recheck)
     routes += [*Hooks(parts).routes(), *ModuleDesk(parts).routes()]
     routes += Docs(routes).routes()
-    front = Front(parts.guard, parts.door, parts.root, parts.audit, parts.clock, calls)
+    front = Front(parts.guard, parts.door, parts.root, parts.audit, parts.clock)
     app = web.Application(middlewares=[front.answer], client_max_size=max(route.largest_body for route in routes))
     app.on_response_prepare.append(parts.guard.seal)
     app.on_shutdown.append(lambda _app: streams.close())
     app.on_shutdown.append(lambda _app: calls.close())
     app.on_cleanup.append(lambda _app: desk.close())
     serve(app, routes)
+    app.router.register_resource(ModuleResource(calls))
     return app
 
 

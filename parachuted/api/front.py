@@ -35,24 +35,10 @@ class Door(Protocol):
         """The identity, NOBODY where no key is given. Raises HTTPUnauthorized for a wrong key, HTTPTooManyRequests after many."""
 
 
-class Others(Protocol):
-    """Knows routes that were not there when the app was made: those of modules."""
-
-    def find(self, request: web.Request) -> Route | None:
-        """The route that answers the request."""
-
-    def methods(self, request: web.Request) -> tuple[str, ...]:
-        """The methods that are answered at its path."""
-
-
 class Front:
     """The one middleware."""
 
-    def __init__(
-        self, guard: Guard, door: Door, root: VaultRoot, audit: Recorder, clock: Callable[[], datetime], others: Others | None = None
-    ) -> None:  # fmt: skip
-        """`others` knows the routes that come and go."""
-        self._others = others
+    def __init__(self, guard: Guard, door: Door, root: VaultRoot, audit: Recorder, clock: Callable[[], datetime]) -> None:
         self._guard, self._door, self._root, self._audit, self._clock = guard, door, root, audit, clock
         self._whole = Sight(root, EVERYWHERE)
         self._life, self._numbers = secrets.token_hex(4), itertools.count(1)
@@ -62,16 +48,17 @@ class Front:
         """Answer the request, whatever happens; then record it."""
         began, call_id = time.perf_counter(), f"{self._life}{next(self._numbers):x}"
         caller = Caller("api_key", NOBODY.name, call_id)
-        call, route, status = None, None, GONE
+        call, status = None, GONE
         error: BaseException | None = None
         token = CALLER.set(None)
         try:
-            route = self._reached(request)
             self._refuse_foreign(request)
             asked = self._guard.preflight(request)
             if asked is not None:
                 status = asked.status
                 return asked
+            reached = getattr(request.match_info.handler, "__self__", None)
+            route = reached if isinstance(reached, Route) else None
             _refuse_unreadable(request, route)
             identity = self._door.identify(request)
             caller = caller_of(request, identity, call_id)
@@ -89,15 +76,8 @@ class Front:
         finally:
             CALLER.reset(token)
             took_ms = (time.perf_counter() - began) * 1000
-            self._audit.record(event_of(request, caller, route, call, at=self._clock(), took_ms=took_ms, status=status, error=error))
+            self._audit.record(event_of(request, caller, call, at=self._clock(), took_ms=took_ms, status=status, error=error))
         return response
-
-    def _reached(self, request: web.Request) -> Route | None:
-        reached = getattr(request.match_info.handler, "__self__", None)
-        if isinstance(reached, Route):
-            return reached
-        is_unknown = isinstance(request.match_info.http_exception, web.HTTPNotFound)
-        return self._others.find(request) if self._others is not None and is_unknown else None
 
     def _admitted(self, request: web.Request, route: Route | None, identity: Identity, call_id: str) -> Call | None:
         """The call on the route that was reached, or None where there is none.
@@ -107,8 +87,6 @@ class Front:
         if route is None:
             if not identity.scopes:
                 raise _keyless()
-            if self._others is not None and (methods := self._others.methods(request)):
-                raise web.HTTPMethodNotAllowed(request.method, methods)
             return None
         grant = _NOTHING if route.capability is None else identity.grant(route.module, route.capability)
         if grant is None:

@@ -27,7 +27,7 @@ from parachuted.modules.results import Response
 RESERVED = frozenset(
     word
     for words in (
-        "agents audit auth bubble contexts docs doctor events files health hooks keys links logs ls maintenance mcps migration",
+        "agents audit auth bubble contexts curator docs doctor events files health hooks keys links logs ls maintenance mcps migration",
         "models modules notes openapi pause permissions plugins problems prompt read resume runs sandbox scan scheduler search",
         "sessions settings skills status suggestions supervisor sync system tasks tools undo usage vault watches why workspaces",
         "write",
@@ -51,24 +51,23 @@ class ModuleCalls:
         self._modules, self._holds = modules, holds
         self._streams: set[_Stream] = set()
 
-    def find(self, request: web.Request) -> Route | None:
-        """The route as a declaration that the front can judge; None: no module has one."""
+    def find(self, request: web.Request) -> tuple[Route, dict[str, str]] | None:
+        """The route as a declaration that the front can judge, and what its path says; None: no module has one."""
         path = _place(request.rel_url.raw_path)
-        if path is None:
-            return None
         found = self._modules.find(request.method, path)
         if found is None:
-            return self._tool(request.method, path)
+            tool = self._tool(request.method, path)
+            return None if tool is None else (tool, {})
         spec = found.spec
-        return Route(
+        route = Route(
             method=request.method, path=f"{_PREFIX}{found.module}{spec.path}", module=found.module, summary=spec.summary,
             capability=cast(Capability, spec.capability), handle=partial(self._serve, found), largest_body=_LARGEST_BODY,
         )  # fmt: skip
+        return route, found.path_values
 
     def methods(self, request: web.Request) -> tuple[str, ...]:
         """The methods that some module answers at that path; none: there is no such path."""
-        path = _place(request.rel_url.raw_path)
-        return self._modules.allowed(path) if path is not None else ()
+        return self._modules.allowed(_place(request.rel_url.raw_path))
 
     def _tool(self, method: str, path: str) -> Route | None:
         """`POST /api/modules/{name}/tools/{tool}`: any tool of a module may be tried as a call."""
@@ -159,10 +158,8 @@ class _Stream:
             await self._response.write(data)
 
 
-def _place(raw: str) -> str | None:
-    """What a module is asked for: below `/api/<word>` or, as the app has it, below `/api/modules/<word>`. None: no such path."""
-    if not raw.startswith(_PREFIX):
-        return None
+def _place(raw: str) -> str:
+    """What a module is asked for: below `/api/<word>` or, as the app has it, below `/api/modules/<word>`."""
     path = unquote(raw)
     return _PREFIX + path.removeprefix(_LONG_PREFIX) if path.startswith(_LONG_PREFIX) else path
 

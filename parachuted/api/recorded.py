@@ -29,10 +29,11 @@ _NAME = re.compile(r"\{(\w+):[^{}]*\}")
 
 
 def event_of(
-    request: web.Request, caller: Caller, route: Route | None, call: Call | None,
-    *, at: datetime, took_ms: float, status: int, error: BaseException | None,
+    request: web.Request, caller: Caller, call: Call | None, *, at: datetime, took_ms: float, status: int, error: BaseException | None
 ) -> AuditEvent:  # fmt: skip
     """The event. `at` is when it was over."""
+    reached = getattr(request.match_info.handler, "__self__", None)
+    route = reached if isinstance(reached, Route) else None
     names = request.match_info if route is not None else {}
     return AuditEvent(
         at,

@@ -75,6 +75,9 @@ class Routes:
         served = self._served.get(word)
         if served is None:
             return None
+        exact = served.exact.get(rest)
+        if exact is not None and method in exact.specs:
+            return Found(module=served.module, running=served.running, spec=exact.specs[method], path_values={})
         places = served.places(rest)
         for wanted in (method, "GET") if method == "HEAD" else (method,):
             for place in places:

@@ -1,0 +1,64 @@
+"""Module resource: where aiohttp's router finds the routes of modules, which come and go while the app does not change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NoReturn, Protocol
+
+from aiohttp import web
+
+from parachuted.api.route import Route
+
+
+class Served(Protocol):
+    """Knows the routes that there are just now."""
+
+    def find(self, request: web.Request) -> tuple[Route, dict[str, str]] | None:
+        """The route that answers the request, and what its path says."""
+
+    def methods(self, request: web.Request) -> tuple[str, ...]:
+        """The methods that are answered at its path."""
+
+
+class ModuleResource(web.AbstractResource):
+    """All paths below /api that no route of the core's has: the router asks the longer ones first."""
+
+    def __init__(self, served: Served) -> None:
+        super().__init__()
+        self._served = served
+
+    @property
+    def canonical(self) -> str:
+        """What the router files it under."""
+        return "/api/{module}/{path}"
+
+    async def resolve(self, request: web.Request) -> tuple[web.UrlMappingMatchInfo | None, set[str]]:
+        """As aiohttp asks: who answers, else by which methods somebody would."""
+        found = self._served.find(request)
+        if found is None:
+            return None, set(self._served.methods(request))
+        route, names = found
+        return web.UrlMappingMatchInfo(names, web.ResourceRoute(request.method, route.serve, self)), set()
+
+    def url_for(self, **names: str) -> NoReturn:
+        """Nobody asks: what a module serves is its own to say."""
+        raise NotImplementedError(str(names))
+
+    def add_prefix(self, prefix: str) -> None:
+        """Nobody does: the app is no part of another."""
+        raise NotImplementedError(prefix)
+
+    def get_info(self) -> dict[str, str]:  # type: ignore[override]  # aiohttp has a type of its own for it
+        """What introspection is told."""
+        return {"path": self.canonical}
+
+    def raw_match(self, path: str) -> bool:
+        """Whether that text is its own."""
+        return path == self.canonical
+
+    def __len__(self) -> int:
+        """It declares no route: those of modules are found as they are asked for."""
+        return 0
+
+    def __iter__(self) -> Iterator[web.AbstractRoute]:
+        return iter(())
