@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 _PR_SET_SECCOMP, _MODE_FILTER = 22, 2
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_NUMBER_AT, _ARCH_AT, _FIRST_ARGUMENT_AT = 0, 4, 16
+_NUMBER_AT, _ARCH_AT, _FIRST_ARGUMENT_AT, _SECOND_ARGUMENT_AT = 0, 4, 16, 24
 _ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
 _DENY = _ERROR | errno.EPERM
 _X32 = 0x40000000
@@ -38,7 +38,8 @@ _DENIED: Mapping[str, tuple[int | None, int | None]] = MappingProxyType(
         # the network, and ways around the list
         "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201), "accept": (43, 202), "accept4": (288, 242),
         "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
-        # files, without opening them
+        # files, without opening them; Landlock knows of truncate since its third version only
+        "truncate": (76, 45),
         "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "chown": (92, None), "fchown": (93, 55),
         "lchown": (94, None), "fchownat": (260, 54), "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7),
         "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16), "setxattrat": (463, 463),
@@ -62,7 +63,10 @@ _DENIED: Mapping[str, tuple[int | None, int | None]] = MappingProxyType(
     }
 )  # fmt: skip
 _CLONE, _CLONE3 = (56, 220), (435, 435)
-_ONLY_ITSELF = ((62, 129), (234, 131), (302, 261))  # kill, tgkill, prlimit64; their first argument is a process
+_ONLY_ITSELF = ((62, 129), (234, 131), (302, 261), (203, 122))  # kill, tgkill, prlimit64, sched_setaffinity; first comes a process
+# fcntl and ioctl, with what makes the kernel send another process any signal when a pipe of ours moves (F_SETOWN, F_SETSIG, F_SETOWN_EX;
+# FIOSETOWN, SIOCSPGRP): Landlock holds that since its sixth version only.
+_NOT_WITH = (((72, 25), (8, 10, 15)), ((16, 29), (0x8901, 0x8902)))
 
 
 def can_filter() -> bool:
@@ -95,6 +99,8 @@ def make_filter(machine: str, pid: int) -> bytes:
     steps += [_step(_RETURN, _ALLOW), _step(_RETURN, _DENY)]
     for both in _ONLY_ITSELF:
         steps += _only_itself(both[column], pid)
+    for both, denied in _NOT_WITH:
+        steps += _not_with(both[column], denied)
     return b"".join([*steps, _step(_RETURN, _ALLOW)])
 
 
@@ -105,6 +111,12 @@ def _known_arch(arch: int) -> Iterable[bytes]:
 def _only_itself(number: int, pid: int) -> Iterable[bytes]:
     asked = (_step(_EQUAL, number, 0, 5), _step(_LOAD, _FIRST_ARGUMENT_AT), _step(_EQUAL, pid, 1, 0), _step(_EQUAL, 0, 0, 1))
     return (*asked, _step(_RETURN, _ALLOW), _step(_RETURN, _DENY))
+
+
+def _not_with(number: int, denied: Iterable[int]) -> Iterable[bytes]:
+    """The call is denied where its second argument is one of these."""
+    checks = [step for value in denied for step in (_step(_EQUAL, value, 0, 1), _step(_RETURN, _DENY))]
+    return (_step(_EQUAL, number, 0, len(checks) + 2), _step(_LOAD, _SECOND_ARGUMENT_AT), *checks, _step(_RETURN, _ALLOW))
 
 
 def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:

@@ -51,6 +51,15 @@ attempt("utime", lambda: os.utime(secret, (0, 0)))
 attempt("xattr", lambda: os.setxattr(secret, "user.x", b"1"))
 attempt("kill", lambda: os.kill(os.getppid(), 0))
 attempt("kill group", lambda: os.kill(-1, 0))
+import fcntl, struct
+ours, theirs = socket.socketpair()
+attempt("truncate", lambda: os.truncate(secret, 0))
+attempt("owner", lambda: fcntl.fcntl(ours, fcntl.F_SETOWN, os.getppid()))
+attempt("owner ex", lambda: fcntl.fcntl(ours, 15, struct.pack("ii", 1, os.getppid())))
+attempt("signal", lambda: fcntl.fcntl(ours, 10, 9))
+attempt("ioctl owner", lambda: fcntl.ioctl(ours, 0x8901, struct.pack("i", os.getppid())))
+attempt("ioctl group", lambda: fcntl.ioctl(ours, 0x8902, struct.pack("i", os.getppid())))
+attempt("processors", lambda: os.sched_setaffinity(os.getppid(), os.sched_getaffinity(0)))
 attempt("nice", lambda: os.setpriority(os.PRIO_PROCESS, os.getppid(), 19))
 attempt("limits", lambda: resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE))
 attempt("chroot", lambda: os.chroot("/tmp"))
@@ -61,6 +70,7 @@ attempt("pidfd", lambda: os.pidfd_open(os.getppid()))
     )
 
     assert {name: outcome for name, outcome in tried.items() if outcome not in {"EPERM", "PermissionError"}} == {}
+    assert secret.read_text() == "s"
     assert secret.stat().st_mode == before.st_mode
     assert secret.stat().st_mtime == before.st_mtime
 
