@@ -205,6 +205,14 @@ async def test_who_uses_an_interface_finds_it_when_it_is_enabled(house):
         assert house.memory["aa-daily"].kept["found"] == "zz-brain"
 
 
+async def test_an_interface_that_nobody_was_shown_stands_in_for_none_that_was(house):
+    house.add("aa-thief", f"provides = ('BrainInterface',)\n{WHO}")
+    house.add("zz-brain", WHO, BRAIN)
+
+    async with house.open() as modules:
+        assert await modules.interface("BrainInterface").who() == "zz-brain"
+
+
 async def test_a_module_that_goes_leaves_the_others_with_an_error_and_comes_back(house):
     house.add("brain", WHO, BRAIN)
     house.add(
