@@ -48,7 +48,7 @@ def read_document(text: str) -> Node | None:
     try:
         events = read_events(_as_yaml(text))
     except YamlRefusedError as error:
-        raise DocumentRefusedError(_explain(error)) from error
+        raise DocumentRefusedError(f"{f'line {error.line}: ' if error.line else ''}{error.says}") from error
     return _Builder(events).take() if events else None
 
 
@@ -66,14 +66,6 @@ def _as_yaml(text: str) -> str:
 def _respelled(found: re.Match[str]) -> str:
     spelled = json.dumps(json.loads(found[0]), ensure_ascii=False)
     return _BREAKS.sub(lambda sign: f"\\u{ord(sign[0]):04x}", spelled)
-
-
-def _explain(error: YamlRefusedError) -> str:
-    cause = error.__cause__
-    if isinstance(cause, yaml.MarkedYAMLError):
-        mark = cause.problem_mark or cause.context_mark
-        return f"{f'line {mark.line + 1}: ' if mark else ''}it is not YAML: {cause.problem or cause.context}"
-    return error.problem.message.replace("the frontmatter", "it")
 
 
 class _Builder:

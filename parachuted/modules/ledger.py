@@ -84,9 +84,9 @@ def _read(text: str) -> Held:
     try:
         value, problems = read_value(events) if (events := read_events(text)) else ({}, ())
     except YamlRefusedError as error:
-        raise _refused(_worded(str(error))) from error
+        raise _refused(f"{error.says}{f' (line {error.line})' if error.line else ''}") from error
     if problems:
-        raise _refused(_worded(problems[0].message))
+        raise _refused(problems[0].message.replace("in the frontmatter", "in it"))
     modules = value.get(_ROOT, {}) if isinstance(value, dict) else None
     if modules in ("", "~", "null"):
         return {}
@@ -101,12 +101,6 @@ def _read(text: str) -> Held:
 
 def _refused(why: str) -> LedgerRefusedError:
     return LedgerRefusedError(f"no module runs: {NAME} cannot be understood: {why}")
-
-
-def _worded(said: str) -> str:
-    """The reader speaks of frontmatter, whose first line is the file's second."""
-    said = re.sub(r"\(line (\d+)\)", lambda found: f"(line {int(found[1]) - 1})", said)
-    return said.replace("in the frontmatter", "in it").replace("the frontmatter", "it")
 
 
 def _changed(text: str, name: str, values: Mapping[str, Plain]) -> str:

@@ -265,11 +265,7 @@ def _events(text: str | bytes) -> list[yaml.Event]:
     except UnicodeDecodeError as error:
         raise ManifestError(["line 1: it is not UTF-8"]) from error
     except YamlRefusedError as error:
-        cause = error.__cause__
-        mark = (cause.problem_mark or cause.context_mark) if isinstance(cause, yaml.MarkedYAMLError) else None
-        if isinstance(cause, yaml.MarkedYAMLError):
-            raise ManifestError([f"line {mark.line + 1 if mark else 1}: it is not YAML: {cause.problem or cause.context}"]) from error
-        raise ManifestError([f"line 1: {error.problem.message.replace('the frontmatter', 'it')}"]) from error
+        raise ManifestError([f"line {error.line or 1}: {error.says}"]) from error
 
 
 def _cross_checked(root: Mapping[str, Value], reserved: Collection[str], files: Collection[str] | None) -> Iterator[tuple[Place, str]]:

@@ -34,11 +34,25 @@ class Problem:
 
 
 class YamlRefusedError(Exception):
-    """The text is not YAML, or is more of it than is read."""
+    """The text is not YAML, or is more of it than is read. `problem` tells of it as a note's frontmatter, `says` as a file's text."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.problem = Problem(code=code, message=message)
+
+    @property
+    def line(self) -> int | None:
+        """Where in the text it is, from 1; None: nowhere in particular."""
+        cause = self.__cause__
+        mark = (cause.problem_mark or cause.context_mark) if isinstance(cause, yaml.MarkedYAMLError) else None
+        return mark.line + 1 if mark else None
+
+    @property
+    def says(self) -> str:
+        """What is wrong, without the place."""
+        cause = self.__cause__
+        message = _explain(cause, "") if isinstance(cause, yaml.MarkedYAMLError) else self.problem.message
+        return message.replace("the frontmatter", "it", 1)
 
 
 def read_events(text: str) -> list[yaml.Event]:
@@ -52,7 +66,9 @@ def read_events(text: str) -> list[yaml.Event]:
     try:
         return _checked_events(text)
     except yaml.MarkedYAMLError as error:
-        raise YamlRefusedError("frontmatter-malformed", _explain(error)) from error
+        mark = error.problem_mark or error.context_mark
+        where = f" (line {mark.line + 2})" if mark else ""
+        raise YamlRefusedError("frontmatter-malformed", _explain(error, where)) from error
     except (yaml.YAMLError, ValueError) as error:
         raise YamlRefusedError("frontmatter-malformed", f"the frontmatter is not YAML: {str(error).splitlines()[0]}") from error
 
@@ -131,9 +147,7 @@ def _checked_events(text: str) -> list[yaml.Event]:
     return found
 
 
-def _explain(error: yaml.MarkedYAMLError) -> str:
-    mark = error.problem_mark or error.context_mark
-    where = f" (line {mark.line + 2})" if mark else ""
+def _explain(error: yaml.MarkedYAMLError, where: str) -> str:
     hint = "; put a text that begins with * in quotes" if error.context == "while scanning an alias" else ""
     return f"the frontmatter is not YAML: {error.problem or error.context}{where}{hint}"
 
