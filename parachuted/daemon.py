@@ -57,7 +57,7 @@ AUDIT_HEAD = "audit.head"
 _REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where this machine reaches what listens on every address
 _LOOK_AT_KEYS_S = 0.5  # for open streams: a request looks by itself
 _LOOKS_A_FLUSH = 1200  # ten minutes
-_THREADS = 48
+_THREADS = 256
 _M_ARENA_MAX, _HEAPS = -8, 2
 _STATE_IS_GONE = "the state folder was deleted under the daemon; `parachute restart` begins it anew"
 
@@ -423,6 +423,7 @@ class Daemon:
         await self.noticer.rescan(accept_missing=accept_missing)
 
     async def _close(self) -> None:
+        await self.hooks.close()  # first: callers that wait for a hook are told so, while they can be
         if self._server is not None:
             await self._server.close()
         await self.modules.stop()

@@ -286,6 +286,7 @@ class Hooks:
                 cwd=occurrence.folder,
                 timeout_s=hook.timeout_s,
                 is_background=is_background,
+                refusal=lambda: self._refusal(hook),  # again: its turn may have come long after it was asked for
             )
         answer = read_answer(hook, ran, fails_closed=self._fails_closed)
         self._tallies.setdefault(hook.id, Tally()).count(ran.took_ms, is_failure=answer.failure is not None)

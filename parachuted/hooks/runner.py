@@ -9,10 +9,11 @@ import asyncio
 import contextlib
 import errno
 import shutil
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from parachuted.hooks.places import Places
 from parachuted.hooks.starting import explain
 from parachuted.processes.keeper import Keeper, KeeperGoneError, KeeperLostError, Kept, Order
 
@@ -42,16 +43,18 @@ class Ran:
 class Runner:
     """Runs as many at a time as `concurrency` says; of those begun in the background, half as many, so that they hold nobody up.
 
+    Where all of them are taken for long, more begin: what runs may be waiting for one, as a hook does for a write of its own.
+
     Who makes one closes it.
     """
 
     def __init__(self, concurrency: int = 8, *, idle_s: float = _IDLE_S) -> None:
-        self._places = asyncio.Semaphore(concurrency)
+        self._places = Places(concurrency)
         self._background = asyncio.Semaphore(max(1, concurrency // 2))
         self._idle_s = idle_s
         self._idle: dict[Keeper, asyncio.TimerHandle] = {}
 
-    async def run(
+    async def run(  # noqa: PLR0913  what a run is, by name
         self,
         *,
         argv: Sequence[str] | None,
@@ -62,10 +65,12 @@ class Runner:
         timeout_s: float,
         cap: int = _CAP,
         is_background: bool = False,
+        refusal: Callable[[], str | None] = lambda: None,
     ) -> Ran:
         """Run `argv` as it is, or `command` by a shell, to its end or its limit. When this is cancelled, the program is ended first.
 
-        `env` is all of its environment, but for the mark by which it is found again. Raises ValueError when there is nothing to run.
+        `env` is all of its environment, but for the mark by which it is found again; `refusal` says, when its turn has come, why it is
+        not to begin after all. Raises ValueError when there is nothing to run.
         """
         words = [_SHELL, "-c", command] if command else list(argv or ())
         if not words:
@@ -77,6 +82,8 @@ class Runner:
             return _not_begun("a command or its environment cannot hold a null character")
         order = Order(argv=[program, *words[1:]], env=env, cwd=cwd, stdin=stdin, timeout_s=timeout_s, cap=cap)
         async with self._place(is_background):
+            if problem := refusal():
+                return _not_begun(problem)
             return await self._run(order)
 
     async def close(self) -> None:
@@ -91,7 +98,7 @@ class Runner:
         async with contextlib.AsyncExitStack() as held:
             if is_background:
                 await held.enter_async_context(self._background)
-            await held.enter_async_context(self._places)
+            await held.enter_async_context(self._places.one())
             yield
 
     async def _run(self, order: Order) -> Ran:

@@ -11,6 +11,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -26,6 +27,8 @@ _LONGEST_S = 24 * 60 * 60
 _SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/", "/nix/", "/opt/homebrew/", "/dev/", "/proc/", "/System/")
 _USER_CONFIG = "${user_config."
 _PLACE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_SIGNS = re.compile(r"[();<>|&]+")
+_LINE = re.compile(r"[\s();<>|&]")
 _MEANINGS = {"greater_than": "should be more than 0", "less_than_equal": f"should be at most {_LONGEST_S}"}
 
 
@@ -218,17 +221,28 @@ def _argv(written: _Command, places: Mapping[str, str]) -> tuple[str, ...] | Non
 
 
 def _files(written: _Command, places: Mapping[str, str]) -> Iterator[Path]:
-    """The scripts that it names, so that they can be pinned: each word that is a file, but for the system's own programs.
+    """The scripts that it names, so that they can be pinned."""
+    words = _words(written.command) if written.args is None else [written.command, *written.args]
+    for word in words:
+        yield from _named(word, places)
 
-    Those change with every update, and who could change them could change anything.
+
+def _named(word: str, places: Mapping[str, str]) -> Iterator[Path]:
+    """The file that the word names, or those that it names as a shell's line: but for the system's own programs.
+
+    Those change with every update, and who could change them could change anything. What is spelled as a path counts where there is
+    nothing now, too: it may have been pinned, and what is laid down there later is looked at before it runs.
     """
-    for word in _words(written.command) if written.args is None else (written.command, *written.args):
-        try:
-            path = Path(places.get("PARACHUTE_VAULT", "/"), _at_home(word, places))
-            if path.is_file() and not str(path).startswith(_SYSTEM):
-                yield path
-        except (OSError, ValueError):
-            continue  # no name of a file
+    try:
+        path = Path(places.get("PARACHUTE_VAULT", "/"), _at_home(word, places))
+        is_file, is_there = path.is_file(), path.exists()
+    except (OSError, ValueError):
+        return  # no name of a file
+    if not is_file and _LINE.search(word):
+        for piece in _words(word):
+            yield from _named(piece, places)
+    elif (is_file or ("/" in word and not is_there)) and not str(path).startswith(_SYSTEM):
+        yield path
 
 
 def _at_home(word: str, places: Mapping[str, str]) -> str:
@@ -242,10 +256,18 @@ def expand(word: str, places: Mapping[str, str]) -> str:
 
 
 def _words(command: str) -> list[str]:
+    """The words of a shell's line, without its signs and what it writes into (`>> log`)."""
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
     try:
-        return shlex.split(command)
+        pieces = list(lexer)
     except ValueError:
-        return command.split()
+        return [piece for piece in re.split(r"[\s();<>|&]+", command) if piece]
+    return [
+        piece
+        for before, piece in pairwise(["", *pieces])
+        if not (_SIGNS.fullmatch(piece) or (before.endswith(">") and _SIGNS.fullmatch(before)))
+    ]
 
 
 def _worded(message: str) -> str:

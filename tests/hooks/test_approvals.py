@@ -92,6 +92,17 @@ def test_a_script_that_went_and_came_back_changed_is_seen(approvals, script):
     assert "has changed" in approvals.refusal_of([script])
 
 
+def test_a_file_that_is_not_there_and_never_was_may_be_no_script_and_is_pinned_once_it_is(approvals, tmp_path):
+    later = tmp_path / "later.sh"
+    assert approvals.refusal_of([later]) is None
+
+    later.write_text("#!/bin/sh\n")
+    assert approvals.refusal_of([later]) is None
+    change(later)
+
+    assert "has changed" in approvals.refusal_of([later])
+
+
 def test_one_changed_script_of_two_is_enough(approvals, script, home):
     library = home / "library.py"
     library.write_text("x = 1\n")

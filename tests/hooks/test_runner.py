@@ -155,6 +155,28 @@ async def test_no_more_run_at_a_time_than_there_are_places(tmp_path):
     assert max(counts) <= 2
 
 
+async def test_what_may_no_longer_run_when_its_turn_comes_does_not(tmp_path):
+    runner = Runner(concurrency=1)
+    env = {"PATH": os.environ["PATH"]}
+
+    async def run(command, refusal=lambda: None):
+        return await runner.run(
+            argv=None, command=command, stdin=b"", env=env, cwd=tmp_path, timeout_s=20, refusal=refusal
+        )  # fmt: skip
+
+    def changed():
+        return "it has changed" if (tmp_path / "first").exists() else None
+
+    try:
+        first, second = await asyncio.gather(run("sleep 0.05; touch first"), run("touch second", changed))
+    finally:
+        await runner.close()
+
+    assert first.exit_code == 0
+    assert (second.exit_code, second.problem) == (None, "it has changed")
+    assert not (tmp_path / "second").exists()
+
+
 async def test_what_runs_in_the_background_leaves_places_for_what_is_waited_for(tmp_path):
     runner = Runner(concurrency=2)
     env = {"PATH": os.environ["PATH"]}

@@ -289,3 +289,22 @@ def test_the_scripts_that_a_hook_names_are_found_so_that_they_can_be_pinned(tmp_
     named = [[os.path.relpath(file, tmp_path) for file in hook.files if file.is_relative_to(tmp_path)] for hook in found.hooks]
     assert named == [["home/a.sh"], ["vault/b.py"], ["vault/with space.py"], ["home/c.sh"], [], [], ["home/a.sh"]]
     assert not any(str(file).startswith(("/usr/", "/bin/")) for hook in found.hooks for file in hook.files)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["~/a.sh; exit 0", "~/a.sh||true", "(~/a.sh)", "x &&~/a.sh&", "~/a.sh>log.txt", "sh -c '. ~/a.sh; true'", "cat >> ~/log.txt | ~/a.sh"],
+)
+def test_a_script_is_found_between_the_signs_of_a_shells_line_and_what_is_written_into_is_none(tmp_path: Path, command: str):
+    for name in ("a.sh", "log.txt"):
+        (tmp_path / name).write_text("x")
+    places = {"HOME": str(tmp_path), "PARACHUTE_VAULT": str(tmp_path)}
+
+    [hook] = read(json.dumps({"Stop": [{"command": command}]}), **places).hooks
+
+    assert hook.files == (tmp_path / "a.sh",)
+
+
+def test_a_path_at_which_there_is_nothing_yet_is_looked_at_too(tmp_path: Path):
+    [hook] = read(json.dumps({"Stop": [{"command": "~/gone.sh x y"}]}), HOME=str(tmp_path), PARACHUTE_VAULT=str(tmp_path)).hooks
+    assert hook.files == (tmp_path / "gone.sh",)
