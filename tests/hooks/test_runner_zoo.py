@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what a descenda
 
 LIMIT = 0.2
 LONG = 30.0
-OVERSHOOT = 1.0
+OVERSHOOT = 5.0  # what ours take of it is 0.7 s; the rest is for a machine with other work
 RUNS_IN_TORTURE = 25
 SUBREAPER = 36
 MEGABYTES = b"x" * 5_000_000
