@@ -28,6 +28,7 @@ from parachuted.modules.running import CALL_LIMIT_S, NOTHING
 from parachuted.modules.services import Services
 from parachuted.modules.serving import Serving
 from parachuted.modules.talk import Talk
+from parachuted.modules.visible import visible
 from parachuted.modules.wire import Said
 from parachuted.modules.worker_process import WorkerProcess, new_mark
 
@@ -272,8 +273,7 @@ class Worker:
         except ValidationError as error:
             raise ModuleFailedError(f"what the module {self._name} declares is not as it should be: {error}") from error
         manifest = self._approved.manifest
-        prefix = manifest.routes.prefix or f"/api/{self._name}"
-        if (found.name, found.version, found.prefix) != (self._name, manifest.version, prefix):
+        if (found.name, found.version, found.prefix) != (self._name, manifest.version, manifest.prefix):
             raise ModuleFailedError(
                 f"the process of the module {self._name} says that it is {found.name} {found.version} at {found.prefix}"
             )
@@ -328,7 +328,7 @@ class _Capped:
         if self._lines > _MOST_LINES_A_SECOND:
             self._left_out += 1
         else:
-            self._log.log(level, "%s", "".join(one if one.isprintable() or one in "\n\t" else repr(one)[1:-1] for one in text[:_MOST_LINE]))
+            self._log.log(level, "%s", visible(text[:_MOST_LINE], keep="\n\t"))
 
 
 def _body(
