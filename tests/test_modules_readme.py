@@ -8,7 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 
 import pytest
@@ -68,7 +68,7 @@ def test_what_is_inside_a_method_is_told_and_nothing_else():
 
 
 def test_every_field_of_the_manifest_is_told_and_whether_it_is_needed():
-    needed = {name for name, one in inspect.signature(Manifest).parameters.items() if one.default is inspect.Parameter.empty}
+    needed = {one.name for one in fields(Manifest) if one.default is MISSING and one.default_factory is MISSING}
 
     assert [row[0].strip("`") for row in table("field")] == [
         *(one.name for one in fields(Manifest) if one.name in {"name", "version", "module"}),
