@@ -127,7 +127,7 @@ def modules_test(options: Namespace) -> int:
     tests = folder / "tests"
     if not tests.is_dir():
         raise ParachuteError(f"{folder} has no folder tests; `parachute modules new` shows how one looks")
-    command = [sys.executable, "-m", "unittest", "discover", "-s", str(tests), "-t", str(tests)]
+    command = [sys.executable, "-B", "-m", "unittest", "discover", "-s", str(tests), "-t", str(tests)]
     return int(subprocess.run(command, check=False).returncode != 0)  # noqa: S603  the person's own tests, on their word
 
 
@@ -141,7 +141,7 @@ def _consented(options: Namespace, name: str, shown: dict[str, Any]) -> int:
             say_diff(shown["diff"])
         say(shown["consent"]["text"].rstrip("\n"))
     if not options.yes and not _agrees(f"Approve {name} and let it run?"):
-        say(f"Nothing of {name} runs. `parachute modules approve {name}` asks again.")
+        say(f"These files are not approved, and do not run. `parachute modules approve {name}` asks again.")
         return 1
     body = {"hash": shown["hash"], "trust": options.trust}
     approved = _do("POST", f"{name}/approve", body, lambda actions: actions.approve(name, shown["hash"], options.trust))
@@ -172,7 +172,8 @@ def _agrees(question: str) -> bool:
 
 
 def _say_status(one: dict[str, Any]) -> None:
-    say(f"{one['name']} {one['version']}: {_how(one)}, {_trust(one)}{', ' + one['where'] if one['where'] else ''}")
+    title = f"{one['name']} {one['version']}".rstrip()
+    say(f"{title}: {_how(one)}, {_trust(one)}{', ' + one['where'] if one['where'] else ''}")
     for name in ("routes", "tools", "events", "schedules", "agents"):
         for text in one[name]:
             say(f"  {name.removesuffix('s'):<9} {text}")
@@ -182,6 +183,8 @@ def _say_status(one: dict[str, Any]) -> None:
     if one["problem"]:
         for line in str(one["problem"]).rstrip().splitlines():
             say(f"  problem   {line}")
+    if one["status"] == "unapproved":
+        say(f"  next      `parachute modules approve {one['name']}` shows what it may do, and asks")
     if one["state"] == "changed":
         say(f"  changed   `parachute modules diff {one['name']}` shows how; the approved version goes on")
 

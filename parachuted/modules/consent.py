@@ -74,7 +74,7 @@ class Consent:
             f"uses      {_listed(self.mcp)} of other modules' tools",
             *(f"agent     {_agent_line(agent)}" for agent in self.agents),
             *(f"tool      {tool}" for tool in self.tools),
-            f"hears     {_listed(self.hears)}",
+            f"hears     {_listed(self.hears) if self.hears else 'nothing that the manifest names'}",
             f"provides  {_listed(self.provides)}",
             f"answers   at {self.prefix}",
             f"installs  {_listed(self.dependencies)}",

@@ -35,8 +35,11 @@ def test_a_module_is_made_tested_approved_and_removed_without_a_daemon(typed, va
     assert (code, "parachute modules approve garden" in said) == (0, True)
     code, said = typed("test", "garden")
     assert (code, "OK" in said) == (0, True), said
+    assert not list((vault / "Modules/garden").rglob("__pycache__"))  # else each test would change what is to be approved
+    code, said = typed("status", "garden")
+    assert (code, "garden: unapproved" in said, "`parachute modules approve garden` shows" in said) == (0, True, True), said
     code, said = typed("approve", "garden")
-    assert (code, "reads" in said, "Nothing of garden runs" in said) == (1, True, True)
+    assert (code, "reads" in said, "These files are not approved" in said) == (1, True, True)
     code, said = typed("approve", "garden", "--yes", "--trust", "trusted")
     assert (code, "runs from the next start" in said) == (0, True), said
     assert typed("approve", "garden") == (0, "garden is approved as it is.\n")
@@ -44,6 +47,7 @@ def test_a_module_is_made_tested_approved_and_removed_without_a_daemon(typed, va
     code = vault / "Modules/garden/module.py"
     code.write_text(code.read_text() + "# more\n")
     assert "+# more" in typed("diff", "garden")[1]
+    assert "Nothing of garden runs" not in typed("approve", "garden")[1]  # the approved version goes on
     assert typed("disable", "garden") == (0, "garden is disabled.\n")
     assert typed("remove", "garden")[0] == 1
     code, said = typed("remove", "garden", "--yes")

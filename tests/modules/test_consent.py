@@ -69,3 +69,4 @@ def test_what_is_not_asked_for_is_said_too():
 
     assert consent.text().count("nothing") >= 6
     assert "in a process of its own" in consent.text()
+    assert "hears     nothing that the manifest names" in consent.text()  # its class may hear more, and has not run yet
