@@ -118,8 +118,14 @@ def _command_pattern(inside: str) -> re.Pattern[str]:
     """`*` stands for anything. After a space it begins a new word, so that `git *` is not `gitk`; `git` alone is meant by it too."""
     spelled = f"{inside[:-2]} *" if inside.endswith(":*") else inside
     bare, is_open = (spelled[:-2], True) if spelled.endswith(" *") else (spelled, False)
-    expression = ".*".join(map(re.escape, bare.split("*"))) + (r"(?:\s.*)?" if is_open else "")
-    return re.compile(expression, re.DOTALL)
+    first, *rest = map(re.escape, bare.split("*"))
+    more = r"(?:\s.*)?" if is_open else ""
+    if not rest:
+        return re.compile(first + more, re.DOTALL)
+    *between, last = rest
+    passed = "".join(f"(?>.*?{piece})" for piece in between)  # never gone back into, or a long text would take its square
+    ending = rf"(?>.*?{last}(?=\s|\Z)){more}" if is_open else f".*{last}"
+    return re.compile(first + passed + ending, re.DOTALL)
 
 
 def _is_command(command: object, pattern: re.Pattern[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -179,3 +180,13 @@ def test_what_is_no_rule_is_told_of(rule: str):
 def test_a_rule_about_a_tool_on_an_event_that_is_about_none_is_told_of():
     with pytest.raises(ValueError, match=r"session\.start is not"):
         compile_rule("Bash(git *)", "session.start")
+
+
+def test_a_rule_with_several_stars_takes_no_longer_than_a_long_text_is_long():
+    begun = time.thread_time()
+    for text in ("TODO " * 20_000, "x" * 100_000, "TODO" + " DON" * 20_000):
+        assert not holds("update_context(*TODO*DONE*DONE)", "tool.before", call("update_context", content=text))
+    assert time.thread_time() - begun < 1
+    assert holds("update_context(*TODO*DONE*)", "tool.before", call("update_context", content="a TODO, not DONE yet"))
+    assert holds("update_context(*TODO*DONE)", "tool.before", call("update_context", content="TODO DONE DONE"))
+    assert holds("update_context(a*b *)", "tool.before", call("update_context", content="a bc b c"))
