@@ -37,7 +37,8 @@ os.execve("/bin/sleep", ["kworker/0:1", "999"], {})
 HOPPER = """
 import os, signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-while True:
+end = time.monotonic() + 20  # a machine is not to be haunted by one that got away
+while time.monotonic() < end:
     if os.fork(): os._exit(0)
 """
 SESSION_HOPPER = HOPPER + "    os.setsid()\n"
