@@ -67,7 +67,9 @@ def test_the_wheel_has_the_hidden_file_of_a_new_vault(installed: Path):
 def test_the_wheel_has_all_of_the_package_and_nothing_else_of_the_checkout(installed: Path):
     assert {path.name for path in installed.iterdir() if path.suffix != ".dist-info"} == {"parachuted", "bin"}
     assert {file for file in source_files("parachuted") if file.endswith(".py")} == {
-        path.relative_to(installed / "parachuted").as_posix() for path in (installed / "parachuted").rglob("*.py")
+        path.relative_to(installed / "parachuted").as_posix()
+        for path in (installed / "parachuted").rglob("*.py")
+        if "bundle" not in path.parts
     }
 
 

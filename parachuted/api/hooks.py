@@ -33,7 +33,7 @@ from parachuted.hooks.trying import UntriedError, try_hooks
 
 _MODULE = "system"
 _Name = Annotated[str, Field(min_length=1, max_length=200)]
-_RUN = "{id:h[0-9]+}"
+_RUN = "{id}"
 
 
 class Given(Protocol):

@@ -298,18 +298,20 @@ def _add_modules(commands: argparse._SubParsersAction[_Parser]) -> None:
     approve = _add(
         parts, "approve", "modules:modules_approve", "let a changed one run", "Show what changed and what it would be allowed, and ask."
     )
-    approve.add_argument("name", metavar="NAME")
+    approve.add_argument("name", metavar="NAME", help="as `parachute modules list` names it")
     for parser in (install, approve):
         parser.add_argument("--yes", action="store_true", help="agree without being asked")
         parser.add_argument("--trust", choices=("trusted", "untrusted"), help="untrusted: in a process of its own")
         _json(parser)
     diff = _add(parts, "diff", "modules:modules_diff", "what changed since", "Show how a module's folder differs from what was approved.")
-    diff.add_argument("name", metavar="NAME")
+    diff.add_argument("name", metavar="NAME", help="as `parachute modules list` names it")
     _json(diff)
     for word, does in (("enable", "let it run"), ("disable", "let it run no more"), ("restart", "begin it anew, and nothing else")):
-        _add(parts, word, f"modules:modules_{word}", does, f"{does.capitalize()}.").add_argument("name", metavar="NAME")
+        _add(parts, word, f"modules:modules_{word}", does, f"{does.capitalize()}.").add_argument(
+            "name", metavar="NAME", help="as `parachute modules list` names it"
+        )
     remove = _add(parts, "remove", "modules:modules_remove", "remove a module", "Forget a module; its folder goes if nobody changed it.")
-    remove.add_argument("name", metavar="NAME")
+    remove.add_argument("name", metavar="NAME", help="as `parachute modules list` names it")
     remove.add_argument("--yes", action="store_true", help="do not ask")
     new = _add(parts, "new", "modules:modules_new", "make one", "Write a working module with a test, to begin from.")
     new.add_argument("name", metavar="NAME", help="small letters, digits and dashes")
