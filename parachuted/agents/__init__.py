@@ -3,12 +3,13 @@
 from parachuted.agents.backends import BackendName, ClaudeSettings, choose_backend, make_backend
 from parachuted.agents.calling import call_tool
 from parachuted.agents.credentials import Credential, Finding, describe_credentials, find_credential
-from parachuted.agents.job import Backend, Called, ChangedNote, Finished, Job, Limits, Said, Step, Tool, ToolResult
+from parachuted.agents.job import Backend, Box, Called, ChangedNote, Finished, Job, Limits, Native, Said, Step, Tool, ToolResult
 from parachuted.agents.offline import OfflineBackend
 
 __all__ = [
     "Backend",
     "BackendName",
+    "Box",
     "Called",
     "ChangedNote",
     "ClaudeSettings",
@@ -17,6 +18,7 @@ __all__ = [
     "Finished",
     "Job",
     "Limits",
+    "Native",
     "OfflineBackend",
     "Said",
     "Step",

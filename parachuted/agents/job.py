@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
+
+from parachuted.grants.agent_config import SandboxConfig
+from parachuted.grants.agent_grant import Network
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +53,36 @@ class ChangedNote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """The container of one run. `work` is the private copy of what the agent was granted, which it sees as /vault; `home` its HOME, kept
+    as long as its session; `network` what the filtering proxy lets through.
+    """
+
+    config: SandboxConfig
+    work: Path
+    is_writable: bool
+    home: Path
+    network: Network = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Native:
+    """The CLI's own tools, which work in a box alone. `before` says why a call may not be, or None; `after` what the agent is to know
+    of what became of it, or "".
+    """
+
+    tools: tuple[str, ...]
+    box: Box
+    before: Callable[[str, Mapping[str, object]], Awaitable[str | None]]
+    after: Callable[[str, Mapping[str, object], str], Awaitable[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One run's work. `id` is the run's, `watcher` the vault path of the note to keep current, `at` is in UTC."""
+    """One run's work. `id` is the run's, `watcher` the vault path of the note to keep current, `at` is in UTC.
+
+    `agent` and `causes` are whom what it costs is counted for. `native` is None for an agent whose tools are ours alone.
+    """
 
     id: str
     watcher: str
@@ -61,6 +93,10 @@ class Job:
     changes: tuple[ChangedNote, ...]
     at: datetime
     session_id: str | None = None
+    agent: str = "curator"
+    causes: tuple[str, ...] = ()
+    model: str | None = None
+    native: Native | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from parachuted.agents import Limits
 from parachuted.errors import ActRefusedError, NotFoundError, PathRefusedError
-from parachuted.modules.agent_config import AgentConfig, SandboxConfig
+from parachuted.grants.agent_config import AgentConfig, SandboxConfig
 from parachuted.modules.approved import Approved
 from parachuted.vault import VaultPath, printable
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from parachuted.errors import ActRefusedError, PathRefusedError
+from parachuted.grants.agent_config import AgentConfig, is_outside
 from parachuted.keys import Glob, Grant
-from parachuted.modules.agent_config import AgentConfig, is_outside
 from parachuted.vault import VaultPath, printable
 
 NOTHING = Grant(alternatives=())

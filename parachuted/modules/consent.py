@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from parachuted.modules.agent_config import AgentConfig
+from parachuted.grants.agent_config import AgentConfig
 from parachuted.modules.approved import TrustLevel
 from parachuted.modules.manifest import Manifest
 from parachuted.modules.tree import Tree

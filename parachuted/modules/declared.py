@@ -14,8 +14,8 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from parachuted.errors import ModuleFailedError
+from parachuted.grants.agent_config import AgentConfig
 from parachuted.keys.globs import Glob
-from parachuted.modules.agent_config import AgentConfig
 from parachuted.modules.arguments import Arguments, UnfitError, plan
 from parachuted.modules.declare import (
     CAPABILITIES,

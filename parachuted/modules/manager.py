@@ -17,8 +17,8 @@ from typing import Protocol
 
 from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
 from parachuted.events import Bus, Event
+from parachuted.grants.agent_config import AgentConfig
 from parachuted.hooks import Decision, Occurrence
-from parachuted.modules.agent_config import AgentConfig
 from parachuted.modules.approved import Approved, Entry
 from parachuted.modules.bounds import Bounds
 from parachuted.modules.clockwork import Clockwork

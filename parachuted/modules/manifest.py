@@ -16,7 +16,7 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationE
 from pydantic.dataclasses import dataclass
 
 from parachuted.errors import ModuleFailedError
-from parachuted.modules.agent_config import AgentConfig, SandboxConfig, YesOrList, is_outside, normal_pattern
+from parachuted.grants.agent_config import AgentConfig, SandboxConfig, YesOrList, is_outside, normal_pattern
 from parachuted.modules.bounds import is_control, is_hidden
 from parachuted.modules.declare import EVENT_NAME, TOOL_NAME
 from parachuted.modules.wording import Place, told

@@ -15,8 +15,8 @@ from parachuted.agents import Backend, Called, Job, Limits, Said, Tool
 from parachuted.errors import ActRefusedError, AgentFailedError, AgentUnavailableError, NotFoundError, StorageFailedError
 from parachuted.events import Bus
 from parachuted.events.audit import Caller, Recorder, Unrecorded
+from parachuted.grants.agent_config import AgentConfig
 from parachuted.modules.access import BoundedVault, VaultParts, limit
-from parachuted.modules.agent_config import AgentConfig
 from parachuted.modules.agent_plan import Plan, make_plan
 from parachuted.modules.agent_tools import CallTool, NoteTools, ToolSpec, module_tools
 from parachuted.modules.approved import Approved

@@ -1,0 +1,1 @@
+"""Gateway: the way of every model call, on which credentials are added and money is counted."""

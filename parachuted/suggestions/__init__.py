@@ -1,0 +1,1 @@
+"""Suggestions: changes that were proposed, as files that a person can tick."""
