@@ -72,6 +72,10 @@ class AgentUnavailableError(AgentFailedError):
     """The agent could not begin, and cost nothing: the same run may be tried again later."""
 
 
+class AgentStoppedError(AgentFailedError):
+    """The run was ended before its work was done."""
+
+
 class DaemonError(ParachuteError):
     """The daemon could not be started, reached or stopped."""
 

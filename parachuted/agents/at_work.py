@@ -1,0 +1,97 @@
+"""At work: which runs of agents are going on just now, and the one way to end them, whoever began them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+from parachuted.errors import AgentFailedError, AgentStoppedError
+from parachuted.grants.agent_grant import Entry
+
+log = logging.getLogger(__name__)
+
+_Result = TypeVar("_Result")
+_ENDS_WITHIN_S = 5.0
+
+
+def _yes() -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Working:
+    """One run that goes on. `module` is whose agent it is, if it is a module's; `may_go_on` whether who asked for it still may."""
+
+    run: str
+    agent: str
+    entry: Entry
+    since: datetime
+    module: str | None = None
+    may_go_on: Callable[[], bool] = _yes
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Held:
+    working: Working
+    task: asyncio.Task[None]
+    why: str | None = None
+
+
+class AtWork:
+    """The runs of one daemon. Each works in a task of its own, so that to end it ends nobody who waits for it."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, _Held] = {}
+
+    def all(self) -> list[Working]:
+        """Those that go on, in the order in which they began."""
+        return [held.working for held in self._held.values()]
+
+    async def hold(self, working: Working, work: Coroutine[Any, Any, _Result]) -> _Result:
+        """Do the work of that run, and answer what it comes to. Raises what that raises, and AgentStoppedError when it was ended here."""
+        results: list[_Result] = []
+        errors: list[Exception] = []
+
+        async def do() -> None:
+            try:
+                results.append(await work)
+            except Exception as error:  # noqa: BLE001  it is raised below, where it does not come as a group
+                errors.append(error)
+
+        async with asyncio.TaskGroup() as group:
+            held = _Held(working=working, task=group.create_task(do(), name=f"agent of {working.run}"))
+            self._held[working.run] = held
+            held.task.add_done_callback(lambda _task: self._held.pop(working.run, None))
+        work.close()  # a task that was cancelled before it began has not touched it
+        if results:
+            return results[0]
+        if held.why is not None:
+            raise AgentStoppedError(held.why)
+        raise errors[0] if errors else AgentFailedError("the agent's backend broke: it was cancelled from within")
+
+    def end(self, why: str, chosen: Callable[[Working], bool] = lambda _working: True) -> tuple[str, ...]:
+        """End the runs that are chosen, without waiting for them; `why` is what those who wait for them are told. Which ones."""
+        ended = [held for held in self._held.values() if chosen(held.working)]
+        for held in ended:
+            if held.why is None:
+                held.why = why
+                held.task.cancel(why)
+        return tuple(held.working.run for held in ended)
+
+    async def stop(self, why: str, chosen: Callable[[Working], bool] = lambda _working: True) -> tuple[str, ...]:
+        """The same, and wait until they have ended; a run that holds itself up is not waited for longer than some seconds."""
+        runs = self.end(why, chosen)
+        tasks = [self._held[run].task for run in runs if run in self._held]
+        if tasks:
+            _, left = await asyncio.wait(tasks, timeout=_ENDS_WITHIN_S)
+            for task in left:
+                log.warning("a run that was to end goes on", extra={"task": task.get_name()})
+        return runs
+
+    def recheck(self) -> None:
+        """End the runs of those who may no longer ask for them."""
+        self.end("who asked for it may do so no longer", lambda working: not working.may_go_on())
