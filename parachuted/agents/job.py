@@ -54,14 +54,16 @@ class ChangedNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """The container of one run. `work` is the private copy of what the agent was granted, which it sees as /vault; `home` its HOME, kept
-    as long as its session; `network` what the filtering proxy lets through.
+    """The container of one run. `work` is the private copy of what the agent was granted, which it sees as /vault; `home` its HOME, of
+    which only its session's transcript is kept; `sockets` the folder through which it reaches the gateway and the proxy, and cannot write.
+    All three are its slot's. `network` is what the filtering proxy lets through.
     """
 
     config: SandboxConfig
     work: Path
     is_writable: bool
     home: Path
+    sockets: Path
     network: Network = "none"
 
 
