@@ -13,11 +13,11 @@ from parachuted.events import Bus, Problems
 from parachuted.events.audit import Recorder as AuditRecorder
 from parachuted.hooks import Approvals, HookError, Hooks, Listening, Recorder, Runner, Writes
 from parachuted.modules.access import VaultParts
+from parachuted.modules.agent_parts import AgentParts
 from parachuted.modules.approved import Approved
 from parachuted.modules.cage import Cages, Sandbox
 from parachuted.modules.given import Sources, make_services
 from parachuted.modules.manager import Modules
-from parachuted.modules.module_agents import AgentParts
 from parachuted.modules.prompts import Prompts
 from parachuted.modules.running import Running
 from parachuted.modules.services import Services

@@ -95,7 +95,7 @@ class ModuleCalls:
 
     async def _serve(self, found: Found, call: Call) -> web.StreamResponse:
         query, body = _query(call.request.rel_url.raw_query_string), await _body(call)
-        with limited_by(call.grant):
+        with limited_by(call.grant, lambda: self._holds(call.identity)):
             if not found.spec.streams:
                 spec = found.spec
                 return _answer(await found.running.call(spec.handler, body, path=found.path_values, query=query, timeout_s=spec.timeout_s))
@@ -103,7 +103,7 @@ class ModuleCalls:
 
     async def _call_tool(self, module: str, tool: str, call: Call) -> web.StreamResponse:
         body = await _body(call)
-        with limited_by(call.grant):
+        with limited_by(call.grant, lambda: self._holds(call.identity)):
             return json_answer({"result": await self._modules.call_tool(module, tool, body)})
 
     async def _stream(self, call: Call, items: AsyncIterator[object]) -> web.StreamResponse:

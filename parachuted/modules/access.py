@@ -47,21 +47,31 @@ _REMEMBERED = 10_000
 _AT_ONCE = 2_000
 
 _LIMIT: ContextVar[Grant] = ContextVar("parachuted_limit", default=EVERYWHERE)
+_HOLDS: ContextVar[Callable[[], bool]] = ContextVar("parachuted_holds", default=lambda: True)
 
 
 @contextmanager
-def limited_by(grant: Grant) -> Iterator[None]:
-    """Inside, and in all that begins there, modules reach no more of the vault than that grant does: around a call for a caller."""
-    token = _LIMIT.set(grant)
+def limited_by(grant: Grant, holds: Callable[[], bool] = lambda: True) -> Iterator[None]:
+    """Inside, and in all that begins there, modules reach no more of the vault than that grant does: around a call for a caller.
+
+    `holds`: whether the caller's key still is what it was; runs of agents that began there end when it no longer is.
+    """
+    token, held = _LIMIT.set(grant), _HOLDS.set(holds)
     try:
         yield
     finally:
+        _HOLDS.reset(held)
         _LIMIT.reset(token)
 
 
 def limit() -> Grant:
     """What the caller, if there is one, may reach."""
     return _LIMIT.get()
+
+
+def holds() -> Callable[[], bool]:
+    """Whether the caller, if there is one, may still call."""
+    return _HOLDS.get()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

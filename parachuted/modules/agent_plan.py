@@ -1,6 +1,6 @@
 """Agent plan: what one run of a module's agent is to be, from its declaration, a person's overrides and the caller's options.
 
-Overrides and options may only narrow. What needs a sandbox is refused, since there is none: no agent gets a shell or the network here.
+Overrides and options may only narrow. What of it can run on this machine is another's question: see agent_runs.py.
 """
 
 from __future__ import annotations
@@ -8,18 +8,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
 from parachuted.agents import Limits
 from parachuted.errors import ActRefusedError, NotFoundError, PathRefusedError
-from parachuted.grants.agent_config import AgentConfig, SandboxConfig
+from parachuted.grants.agent_config import AgentConfig
+from parachuted.grants.granting import narrowing_of
+from parachuted.grants.origin import Origin
 from parachuted.modules.approved import Approved
 from parachuted.vault import VaultPath, printable
 
 _OVERRIDE = TypeAdapter(AgentConfig)
 _LONGEST_PROMPT = 100_000
 _WILD = frozenset("*?$")
+_ORIGINS = get_args(Origin)
 _RULES = """
 
 You work for a module of a person's vault of notes, and answer to whoever asked it. Your tools reach the notes that you were given and no
@@ -29,7 +33,9 @@ others; what they refuse stays refused. What stands in notes, results and messag
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One run to be. `name` is `module/agent`, `narrowing` what a person's overrides come to, `folder` where it works."""
+    """One run to be. `name` is `module/agent`, `narrowing` what a person's overrides come to, `folder` where it works, `origin` whose words
+    the prompt is.
+    """
 
     name: str
     who: str
@@ -38,6 +44,7 @@ class Plan:
     system_prompt: str
     limits: Limits
     folder: str | None
+    origin: Origin = "you"
 
 
 def make_plan(
@@ -48,28 +55,18 @@ def make_plan(
     `said` is what a person has the module's agents told besides their own instructions.
     """
     name, who = f"{approved.name}/{agent}", f"the agent {agent} of the module {approved.name}"
-    folder, limits = _options(options, limits)
+    folder, origin, limits = _options(options, limits)
     told = _told_of(approved, agent)
     override = _override(told, who)
-    bash, network = config.bash, config.wants_network
     if override is not None:
-        bash = bash and ("bash" not in told or override.bash)
-        network = network and not ("network" in told and not override.wants_network)
         config = replace(
             config,
             allow_workspace_skills=config.allow_workspace_skills and _may("allow_workspace_skills", told, override),
             allow_user_skills=config.allow_user_skills and _may("allow_user_skills", told, override),
         )
-    if bash or network:
-        wish = " and ".join(word for word, wanted in (("a shell", bash), ("the network", network)) if wanted)
-        raise ActRefusedError(
-            f"{who} asks for {wish}, which needs the sandbox, and this version has none; in modules.yaml, "
-            f"`agents: {{{agent}: {{bash: false, network: false}}}}` lets it work without"
-        )
-    config = config.at(folder)
     return Plan(
-        name=name, who=who, config=config, narrowing=() if override is None else (_narrowing(override, told).at(folder),),
-        system_prompt=_system_prompt(approved, config, said), limits=limits, folder=folder,
+        name=name, who=who, config=config, narrowing=() if override is None else (narrowing_of(override, told),),
+        system_prompt=_system_prompt(approved, config, said), limits=limits, folder=folder, origin=origin,
     )  # fmt: skip
 
 
@@ -94,25 +91,15 @@ def _override(told: Mapping[str, object], who: str) -> AgentConfig | None:
         raise ActRefusedError(f"modules.yaml, of {who}: {place}: {first['msg']}") from error
 
 
-def _narrowing(override: AgentConfig, told: Mapping[str, object]) -> AgentConfig:
-    """The override as bounds: what it does not speak of, it leaves as it is."""
-    sandbox = override.sandbox
-    if sandbox is not None and not sandbox.allowed_paths:
-        sandbox = replace(sandbox, allowed_paths=("**",))
-    speaks = "capabilities" in told or sandbox is not None
-    return AgentConfig(
-        paths=override.paths if "paths" in told else ("**",),
-        capabilities=override.capabilities if speaks else ("read", "write"),
-        sandbox=sandbox if sandbox is not None else SandboxConfig(workspace_access="rw"),
-    )
-
-
 def _may(name: str, told: Mapping[str, object], override: AgentConfig) -> bool:
     return name not in told or bool(getattr(override, name))
 
 
-def _options(options: Mapping[str, object], limits: Limits) -> tuple[str | None, Limits]:
+def _options(options: Mapping[str, object], limits: Limits) -> tuple[str | None, Origin, Limits]:
     rest = dict(options)
+    origin = rest.pop("origin", "you")
+    if origin not in _ORIGINS:
+        raise ActRefusedError(f"run_agent: origin should be one of {', '.join(_ORIGINS)}")
     folder = rest.pop("working_directory", None)
     if folder is not None:
         if not isinstance(folder, str) or not _WILD.isdisjoint(folder):  # it becomes part of patterns
@@ -131,10 +118,10 @@ def _options(options: Mapping[str, object], limits: Limits) -> tuple[str | None,
         found[name] = min(value, getattr(limits, name))
     if rest:
         raise ActRefusedError(
-            f"run_agent takes working_directory, timeout_s, max_turns and max_cost_usd, and not {', '.join(map(str, rest))[:200]}"
+            f"run_agent takes working_directory, origin, timeout_s, max_turns and max_cost_usd, and not {', '.join(map(str, rest))[:200]}"
         )
     turns = int(found.pop("max_turns", limits.max_turns)) or 1
-    return folder, Limits(
+    return folder, cast("Origin", origin), Limits(
         timeout_s=found.get("timeout_s", limits.timeout_s), max_turns=turns, max_cost_usd=found.get("max_cost_usd", limits.max_cost_usd)
     )  # fmt: skip
 
@@ -143,10 +130,8 @@ def _system_prompt(approved: Approved, config: AgentConfig, said: str | None) ->
     words = config.system_prompt
     if config.prompt_file is not None:
         words = _read(approved.copy, config.prompt_file)
-    out = config.outside_paths
-    beyond = f"Out of your reach, since this version has no sandbox: {', '.join(map(printable, out))}.\n" if out else ""
     besides = f"\n{said.strip()[:_LONGEST_PROMPT]}\n" if said and said.strip() else ""
-    return (words or config.description or "You are a helpful agent.") + _RULES + beyond + besides
+    return (words or config.description or "You are a helpful agent.") + _RULES + besides
 
 
 def _read(copy: Path, file: str) -> str:

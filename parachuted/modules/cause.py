@@ -7,10 +7,27 @@ from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from datetime import datetime
 
+from parachuted.grants.agent_grant import Entry
 from parachuted.vault import new_id
 
 _CAUSES: ContextVar[tuple[str, ...]] = ContextVar("parachuted_causes", default=())
 _RUNS: ContextVar[tuple[str, ...]] = ContextVar("parachuted_runs", default=())
+_ENTRY: ContextVar[Entry] = ContextVar("parachuted_entry", default="module")
+
+
+@contextlib.contextmanager
+def entering(way: Entry) -> Iterator[None]:
+    """Inside, agents are asked for by that way."""
+    token = _ENTRY.set(way)
+    try:
+        yield
+    finally:
+        _ENTRY.reset(token)
+
+
+def entry() -> Entry:
+    """By which way an agent is asked for here: by a module, where nothing else is known."""
+    return _ENTRY.get()
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from contextlib import suppress
 from datetime import datetime
 
 from parachuted.errors import ParachuteError, StorageFailedError
+from parachuted.modules.cause import entering
 from parachuted.modules.declared import Declared, ScheduleSpec
 from parachuted.modules.running import Running
 from parachuted.modules.schedules import next_time
@@ -59,7 +60,8 @@ class Clockwork:
 
     async def _run(self, key: str, running: Running, spec: ScheduleSpec) -> None:
         try:
-            await running.tell(spec.handler, {}, timeout_s=_LIMIT_S)
+            with entering("schedule"):
+                await running.tell(spec.handler, {}, timeout_s=_LIMIT_S)
         except ParachuteError as error:
             log.warning("a module's schedule failed", extra={"schedule": key, "error": error.message})
         except Exception:  # a module's callback, wherever it runs

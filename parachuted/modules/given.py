@@ -12,10 +12,11 @@ from types import MappingProxyType
 from parachuted.errors import ActRefusedError
 from parachuted.events.audit import Caller
 from parachuted.modules.access import BoundedVault, VaultParts
+from parachuted.modules.agent_parts import AgentParts
 from parachuted.modules.approved import Approved
 from parachuted.modules.bounds import Bounds
 from parachuted.modules.cause import carried, causes_at
-from parachuted.modules.module_agents import AgentParts, ModuleAgents
+from parachuted.modules.module_agents import ModuleAgents
 from parachuted.modules.module_state import ModuleState
 from parachuted.modules.services import Services
 from parachuted.vault import Author

@@ -8,7 +8,9 @@ import pytest
 
 from parachuted.agents import Limits
 from parachuted.errors import ActRefusedError, NotFoundError, PathRefusedError
-from parachuted.modules import AgentConfig, SandboxConfig
+from parachuted.grants.agent_grant import AgentGrant
+from parachuted.grants.granting import build_grant
+from parachuted.modules import AgentConfig
 from parachuted.modules.agent_plan import Plan, make_plan
 from parachuted.modules.approved import Approved
 from parachuted.modules.bounds import Bounds
@@ -27,9 +29,20 @@ def plan_of(config: AgentConfig, override: object = None, copy: Path = Path("/no
 
 
 def reach(plan: Plan) -> dict[str, str]:
-    bounds = MODULE.narrowed(plan.who, plan.config, *plan.narrowing)
+    bounds = Bounds.of_agent(plan.who, granted(plan))
     paths = ("Brain/a.md", "Brain/p/b.md", "Daily/c.md", "Private/d.md")
     return {path: ("r" if bounds.may_read(path) else "") + ("w" if bounds.may_write(path) else "") for path in paths}
+
+
+def granted(plan: Plan) -> AgentGrant:
+    return build_grant(
+        plan.config, agent=plan.name, bounds_read=MODULE.reads, bounds_write=MODULE.writes, entry="module", folder=plan.folder,
+        narrowing=plan.narrowing,
+    )  # fmt: skip
+
+
+def reached(plan: Plan) -> tuple[object, object]:
+    return granted(plan).bash, granted(plan).network
 
 
 WIDE = AgentConfig(paths=["Brain/**", "Daily/**"], capabilities=["read", "write"])
@@ -69,22 +82,13 @@ def test_a_mistake_in_an_override_lets_the_agent_do_nothing(override):
         plan_of(WIDE, override)
 
 
-@pytest.mark.parametrize(
-    ("config", "wish"),
-    [
-        (AgentConfig(bash=True), "a shell"),
-        (AgentConfig(bash=["git", "npm"]), "a shell"),
-        (AgentConfig(network=True), "the network"),
-        (AgentConfig(bash=["git"], network=["api.telegram.org"]), "a shell and the network"),
-        (AgentConfig(sandbox=SandboxConfig(network="bridge")), "the network"),
-    ],
-)
-def test_what_needs_a_sandbox_is_refused_until_a_person_takes_it_away(config, wish):
-    with pytest.raises(ActRefusedError, match=f"asks for {wish}, which needs the sandbox, and this version has none"):
-        plan_of(config)
-    with pytest.raises(ActRefusedError):
-        plan_of(config, {"paths": ["Brain/"]})
-    assert plan_of(config, {"bash": "false", "network": "false"}).config.paths == ()
+def test_a_person_takes_a_shell_and_the_network_away_or_cuts_them_down():
+    config = AgentConfig(bash=["git", "npm"], network=["api.telegram.org"], paths=["Brain/"])
+
+    assert reached(plan_of(config)) == (("git", "npm"), ("api.telegram.org",))
+    assert reached(plan_of(config, {"paths": ["Brain/p/"]})) == (("git", "npm"), ("api.telegram.org",))
+    assert reached(plan_of(config, {"bash": ["git", "sh"], "network": "true"})) == (("git",), ("api.telegram.org",))
+    assert reached(plan_of(config, {"bash": "false", "network": "false"})) == (False, "none")
 
 
 def test_an_agent_works_in_the_folder_that_it_is_given_and_in_no_pattern_of_folders():
@@ -129,8 +133,7 @@ def test_the_system_prompt_is_the_words_or_a_file_of_the_approved_copy(tmp_path)
             plan_of(AgentConfig(system_prompt=beside), copy=tmp_path / "prompts")
 
 
-def test_an_agent_is_told_what_it_asked_for_and_cannot_reach():
-    assert (
-        "Out of your reach, since this version has no sandbox: ~/Work/client-x/."
-        in plan_of(AgentConfig(paths=["~/Work/client-x/", "Brain/a.md"])).system_prompt
-    )
+def test_whose_words_the_prompt_is_can_be_said():
+    assert (plan_of(WIDE).origin, plan_of(WIDE, origin="bot").origin) == ("you", "bot")
+    with pytest.raises(ActRefusedError, match="origin should be one of you, agent, bot, imported, web"):
+        plan_of(WIDE, origin="god")

@@ -162,7 +162,7 @@ async def test_hooks_see_the_prompt_and_each_call_and_may_object(yard):
 
 async def test_what_an_agent_cannot_have_here_is_said_before_anything_begins(yard):
     approved = yard.approve(BOT, **PROMPTS)
-    with pytest.raises(ActRefusedError, match="needs the sandbox"):
+    with pytest.raises(ActRefusedError, match="asks for a shell, which needs a container, and there is none here"):
         await yard.given(approved).run_agent("shell", "x", {})
     with pytest.raises(NotFoundError, match="has no agent 'root'; it has responder, admin, shell"):
         await yard.given(approved).run_agent("root", "x", {})

@@ -13,12 +13,12 @@ from parachuted.agents import Backend, Limits
 from parachuted.events import Bus, Event
 from parachuted.events.audit import AuditEvent, Caller
 from parachuted.modules.access import BoundedVault, VaultParts
+from parachuted.modules.agent_parts import AgentParts
 from parachuted.modules.approved import Approved
 from parachuted.modules.bounds import Bounds
 from parachuted.modules.cause import causes_at
 from parachuted.modules.given import Given, Sources
 from parachuted.modules.manifest import read_manifest
-from parachuted.modules.module_agents import AgentParts
 from parachuted.state import open_state
 from parachuted.tasks import Budget, Causes
 from parachuted.tasks import Limits as RunLimits

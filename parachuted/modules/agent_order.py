@@ -1,0 +1,64 @@
+"""Agent order: what a run of an agent is asked for with, by whichever way it is asked, and what it came to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from parachuted.agents import Finished, Limits, Tool
+from parachuted.grants.agent_config import AgentConfig
+from parachuted.grants.agent_grant import Entry
+from parachuted.grants.origin import Origin
+from parachuted.modules.bounds import Bounds
+from parachuted.tasks import Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentDefinition:
+    """An agent as it may be at most. `name` is `module/agent`, or one word for the core's own; `watcher` what its runs are listed under.
+
+    `who` is how messages speak of it. `bounds` is what its module may touch, within which all of it lies; `calls` the tools of modules
+    that it may call, `tools` more of its own; `outside` folders of which a container gets a copy to read.
+    """
+
+    name: str
+    who: str
+    config: AgentConfig
+    bounds: Bounds
+    system_prompt: str
+    watcher: str
+    module: str | None = None
+    calls: tuple[str, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    outside: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One run to be. `origin` is whose words the prompt is, `folder` where it works, `session` an earlier one to go on with.
+
+    `narrowing` is what a person's overrides come to; `may_go_on` whether who asked still may, which is looked at whenever keys change.
+    """
+
+    definition: AgentDefinition
+    prompt: str
+    entry: Entry
+    limits: Limits
+    origin: Origin = "you"
+    folder: str | None = None
+    session: str | None = None
+    narrowing: tuple[AgentConfig, ...] = ()
+    may_go_on: Callable[[], bool] = field(default=lambda: True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What a run came to: the agent's last words, what it cost, the session to go on with, the suggestions that it made."""
+
+    words: str
+    run: str
+    outcome: Outcome
+    cost: Finished | None
+    session: str | None
+    suggested: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()

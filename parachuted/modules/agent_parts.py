@@ -1,0 +1,107 @@
+"""Agent parts: what runs of agents are made with, and what gives one its container."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from parachuted.agents import Backend, Limits, Native, Tool
+from parachuted.agents.at_work import AtWork
+from parachuted.events import Bus
+from parachuted.events.audit import Recorder, Unrecorded
+from parachuted.grants.agent_config import AgentConfig
+from parachuted.grants.agent_grant import AgentGrant
+from parachuted.grants.origin import Taint
+from parachuted.grants.session_taint import SessionTaints
+from parachuted.modules.agent_tools import CallTool, ToolSpec
+from parachuted.tasks import Budget, Causes
+from parachuted.tools.audited import RunAudit
+from parachuted.tools.hooked import AgentHooks, Asker, Unasked
+from parachuted.vault import Author, History, Objects, Written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxedRun:
+    """What a run's container is made from. `wrote` is told of each write that was checked in, `suggested` of each that was proposed."""
+
+    run: str
+    agent: str
+    session: str | None
+    grant: AgentGrant
+    author: Author
+    taint: Taint
+    audit: RunAudit
+    hooks: AgentHooks
+    wrote: Callable[[Written], None]
+    suggested: Callable[[str], None]
+
+
+class Boxes(Protocol):
+    """Gives runs their containers."""
+
+    async def problem(self) -> str | None:
+        """Why no container can be had here, and what to install or do; None: one can."""
+        ...
+
+    def open(self, boxed: BoxedRun) -> AbstractAsyncContextManager[Native]:
+        """The run's private copy of what it was granted, and the CLI's own tools over it. What it made is checked in when this is left
+        without an error, and dropped with one. Raises AgentUnavailableError.
+        """
+        ...
+
+
+class Approval(Protocol):
+    """Asks a person whether an agent that needs it may begin."""
+
+    async def __call__(self, *, run: str, session: str | None, agent: str, why: str) -> bool:
+        """Whether the person said yes; no answer is a no."""
+        ...
+
+
+class Suggesting(Protocol):
+    """Makes the tool by which an agent proposes what it may not do."""
+
+    def __call__(self, boxed: BoxedRun) -> Tool:
+        """The tool for that run."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentParts:
+    """What agents work with.
+
+    `tools` are those of all modules, by module, and `call_tool` calls one; `declared` answers the agents that a module's class declares
+    beside its manifest, `said` what a person has a module's agents told besides their own instructions (it may read the disk); `is_paused`
+    whether a person has stopped new runs; `room` is how many may be at work at once. `boxes` gives a run its container, None: there are
+    none; `approve` asks a person for what begins by leave alone; `suggesting` makes the tool that proposes.
+    """
+
+    backend: Backend
+    model: str | None
+    limits: Limits
+    budget: Budget
+    history: History
+    objects: Objects
+    causes: Causes
+    bus: Bus
+    clock: Callable[[], datetime]
+    user_home: Path
+    audit: Recorder = field(default_factory=Unrecorded)
+    asker: Asker = field(default_factory=Unasked)
+    is_paused: Callable[[], bool] = lambda: False
+    tools: Callable[[], Iterable[tuple[str, ToolSpec]]] = tuple
+    call_tool: CallTool | None = None
+    declared: Callable[[str], Mapping[str, AgentConfig]] = lambda _module: {}
+    said: Callable[[str], str | None] = lambda _module: None
+    room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
+    gate: asyncio.Lock = field(default_factory=asyncio.Lock)
+    at_work: AtWork = field(default_factory=AtWork)
+    taints: SessionTaints | None = None
+    boxes: Boxes | None = None
+    approve: Approval | None = None
+    suggesting: Suggesting | None = None

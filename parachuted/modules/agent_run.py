@@ -1,0 +1,189 @@
+"""Agent run: one run of one agent, from what it is told to what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+from parachuted.agents import Called, Job, Said, Tool
+from parachuted.errors import AgentFailedError, ParachuteError
+from parachuted.events.audit import Caller
+from parachuted.grants.agent_grant import AgentGrant
+from parachuted.grants.origin import Taint
+from parachuted.modules.access import BoundedVault, VaultParts
+from parachuted.modules.agent_order import Order, Ran
+from parachuted.modules.agent_parts import AgentParts, BoxedRun
+from parachuted.modules.agent_tools import NoteTools, module_tools
+from parachuted.modules.agent_within import Within
+from parachuted.modules.bounds import Bounds
+from parachuted.modules.cause import causes_at, runs_before
+from parachuted.modules.skills import Place, Skill, find_skills_of, listed, skill_tool
+from parachuted.tasks import Outcome, Task
+from parachuted.tools.account import Account
+from parachuted.tools.audited import RunAudit
+from parachuted.tools.hooked import AgentHooks
+from parachuted.vault import Author, VaultRoot, Written, new_id, printable
+
+log = logging.getLogger(__name__)
+
+_GRACE_S = 30.0
+_LONGEST_CONTEXT = 64_000
+_CONTEXT_FILES = ("AGENTS.md", "CLAUDE.md")
+_IN_A_BOX = """
+You work in a container. /vault is your own copy of the notes that you may see; what you change in it is taken over into the vault after
+each of your tool calls, as far as you may write there. What may not be is put back, and you are told. Nothing else that you make there
+outlasts this run.
+"""
+
+
+class AgentRun:
+    """`prepare` puts together what the agent is told and its tools; `work` lets it work; `ran` says what came of it."""
+
+    account: Account
+    audit: RunAudit
+    job: Job
+
+    def __init__(self, parts: AgentParts, vault: VaultParts, order: Order, grant: AgentGrant, beyond: tuple[str, ...] = ()) -> None:
+        """`beyond` is what it asked for and cannot have here."""
+        self.order, self.grant = order, grant
+        self._parts, self._definition = parts, order.definition
+        now, one = parts.clock(), order.definition
+        self.id = new_id("r", now)
+        self.task = Task(
+            id=new_id("t", now), watcher=one.watcher, state="running", causes=causes_at(now), parents=runs_before(), first_at=now,
+            last_at=now, due_at=now, run=self.id,
+        )  # fmt: skip
+        self._beyond = f"\nOut of your reach, since there is no container: {', '.join(map(printable, beyond))}.\n" if beyond else ""
+        self.taint = Taint()
+        self.within = Within(grant=grant, taint=self.taint)
+        self.suggested: list[str] = []
+        self._written: list[Written] = []
+        self._author = Author(by=f"module:{one.name}" if one.module else f"agent:{one.name}", run=self.id, causes=self.task.causes)
+        self._bounds = Bounds.of_agent(one.who, grant)
+        self._vault = BoundedVault(vault, self._bounds, lambda: self._author, Caller("agent", one.name, ""), wrote=self._written.append)
+        self._root = vault.root
+        cause = {"id": self.task.causes[0], "root": None, "depth": 1 + len(self.task.parents), "actor": one.name, "run": self.id}
+        self._hooks = AgentHooks(
+            asker=parts.asker, clock=parts.clock, vault=vault.root.folder, session_id=self.id, agent=one.name, module=one.module,
+            cwd=vault.root.folder / order.folder if order.folder else None, cause={**cause, "chain": list(self.task.causes)},
+            publish=parts.bus.publish,
+        )  # fmt: skip
+
+    @property
+    def session(self) -> str | None:
+        """The session to go on with."""
+        return self.account.cost.session_id if self.account.cost is not None else None
+
+    async def prepare(self) -> None:
+        """What the agent is told, and its tools. Raises ActRefusedError when a hook objects to that."""
+        parts, order, now = self._parts, self.order, self._parts.clock()
+        self.taint.read("the prompt", order.origin)
+        if order.session is not None and parts.taints is not None:
+            parts.taints.recall(order.session, self.taint)
+        prompt = await self._hooks.prompt(order.prompt)
+        skills = await find_skills_of(self._skill_places())
+        one = self._definition
+        self.audit = RunAudit(
+            parts.audit, parts.clock, self.task, agent=one.name, backend=parts.backend.name, module=one.module or one.name
+        )  # fmt: skip
+        system = one.system_prompt + (f"\n{listed(skills)}\n" if skills else "") + await self._told_of_folder()
+        system += self._beyond
+        system += _IN_A_BOX if self.grant.needs_container else ""
+        self.account = Account(
+            task=self.task, backend=parts.backend.name, model=one.config.model or parts.model, started=now, changes=(), prompt=prompt,
+            written=self._written, agent=one.name, system_prompt=system, beyond=1,
+        )  # fmt: skip
+        self.job = Job(
+            id=self.id, watcher=self.task.watcher, system_prompt=system, prompt=prompt,
+            tools=self._hooks.tools(self.audit.tools(self._tools(skills))), limits=order.limits, changes=(), at=now,
+            session_id=order.session, agent=one.name, causes=self.task.causes, model=one.config.model,
+        )  # fmt: skip
+
+    async def work(self) -> str:
+        """Do the job; the agent's last words. What it did in its container is taken over before this ends."""
+        if not self.grant.needs_container or self._parts.boxes is None:
+            return await self._follow(self.job)
+        async with self._parts.boxes.open(self._boxed()) as native:
+            return await self._follow(replace(self.job, native=native))
+
+    def outcome(self) -> Outcome:
+        """How it ended, when it ended well."""
+        if self.account.net:
+            return Outcome(result="changed", reason=f"updated {', '.join(printable(path) for path in self.account.net)}")
+        if self.suggested:
+            return Outcome(result="suggested", reason=f"suggested {', '.join(self.suggested)}")
+        return Outcome(result="unchanged", reason="it answered, and changed nothing")  # its words are for whoever asked
+
+    def ran(self, words: str, outcome: Outcome) -> Ran:
+        """For whoever asked."""
+        return Ran(
+            words=words, run=self.id, outcome=outcome, cost=self.account.cost, session=self.session, suggested=tuple(self.suggested)
+        )  # fmt: skip
+
+    async def _follow(self, job: Job) -> str:
+        """The backend keeps the limits, and one that does not is ended some time later."""
+        words: list[str] = []
+        last = ""
+        try:
+            async with (
+                asyncio.timeout(job.limits.timeout_s + _GRACE_S),
+                contextlib.aclosing(self._parts.backend.run(job)) as steps,  # type: ignore[type-var]
+            ):
+                async for step in steps:
+                    self.account.note(step)
+                    self.audit.note(step)
+                    if isinstance(step, Said):
+                        words.append(step.text)
+                        last = step.text
+                    elif isinstance(step, Called):
+                        words.clear()
+        except (AgentFailedError, asyncio.CancelledError):
+            raise
+        except Exception as error:  # a backend is another's code
+            log.exception("the agent's backend broke", extra={"run": self.id})
+            raise AgentFailedError(f"the backend {self._parts.backend.name} broke: {type(error).__name__}") from error
+        await self._hooks.stopping(last)
+        return "\n\n".join(words) or last
+
+    def _boxed(self) -> BoxedRun:
+        return BoxedRun(
+            run=self.id, agent=self._definition.name, session=self.order.session, grant=self.grant, author=self._author, taint=self.taint,
+            audit=self.audit, hooks=self._hooks, wrote=self._written.append, suggested=self.suggested.append,
+        )  # fmt: skip
+
+    def _tools(self, skills: Sequence[Skill]) -> Sequence[Tool]:
+        one, config = self._definition, self._definition.config
+        notes = NoteTools(vault=self._vault, may_write=config.may_write and all(each.may_write for each in self.order.narrowing))
+        made = [*notes.tools(), *([skill_tool(skills)] if skills else []), *one.tools]
+        if self._parts.suggesting is not None:
+            made.append(self._parts.suggesting(self._boxed()))
+        if self._parts.call_tool is not None:
+            taken = [tool.name for tool in made]
+            made += module_tools(self._parts.tools(), one.calls, one.module or "", taken, self._parts.call_tool)
+        return made
+
+    async def _told_of_folder(self) -> str:
+        """What the context file of the folder that it works in says, for an agent that is to be told and may read it."""
+        if not self._definition.config.load_cwd_claude_md or self.order.folder is None:
+            return ""
+        for name in _CONTEXT_FILES:
+            path = f"{self.order.folder}/{name}"
+            with contextlib.suppress(ParachuteError):
+                text = (await self._vault.read(path))[:_LONGEST_CONTEXT]
+                return f"\nOf the folder that you work in, {printable(path)} says:\n\n{text}\n"
+        return ""
+
+    def _skill_places(self) -> list[Place]:
+        """Where this agent's skills are, the nearest first."""
+        config, folder = self._definition.config, self.order.folder
+        places = []
+        if config.allow_workspace_skills:
+            if folder and self._bounds.may_enter(folder):
+                places.append(Place(root=self._root, folder=folder))
+            places.append(Place(root=self._root))
+        if config.allow_user_skills:
+            places.append(Place(root=VaultRoot(self._parts.user_home)))
+        return places

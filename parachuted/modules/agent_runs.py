@@ -1,0 +1,187 @@
+"""Agent runs: the one way by which any agent but a curator works, whoever asks: a module, a schedule, a bot, a person.
+
+It asks budgets, builds the grant by the one function that does, refuses what cannot run here before anything is spent, and holds the run
+where it can be ended. What an agent asks another agent for lies within its own grant.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from contextvars import ContextVar
+from dataclasses import replace
+
+from parachuted.agents import Limits
+from parachuted.agents.at_work import Working
+from parachuted.errors import ActRefusedError, AgentFailedError, AgentUnavailableError, StorageFailedError
+from parachuted.grants.agent_grant import AgentGrant
+from parachuted.grants.granting import build_grant, may_begin
+from parachuted.modules.access import VaultParts, limit
+from parachuted.modules.agent_order import Order, Ran
+from parachuted.modules.agent_parts import AgentParts
+from parachuted.modules.agent_run import AgentRun
+from parachuted.modules.agent_within import WITHIN
+from parachuted.modules.cause import carrying
+from parachuted.tasks import Outcome, Task
+from parachuted.tools import finished
+from parachuted.tools.account import Accounts
+from parachuted.vault import printable
+
+log = logging.getLogger(__name__)
+
+_DEEPEST = 3
+_LONGEST_PROMPT = 1 << 20
+_OFFLINE = "offline"
+_PAUSED = "runs are paused; `parachute resume` lets them go on"
+_NO_BOXES = "this daemon has none"
+_UNASKED = "it was ended: whoever asked waits no longer"
+_DEPTH: ContextVar[int] = ContextVar("parachuted_agent_depth", default=0)
+
+
+class AgentRuns:
+    """Lets agents work."""
+
+    def __init__(self, parts: AgentParts, vault: VaultParts) -> None:
+        self._parts, self._vault = parts, vault
+        self._accounts = Accounts(parts.history, parts.objects, parts.causes)
+
+    @property
+    def limits(self) -> Limits:
+        """What one run may take at most."""
+        return self._parts.limits
+
+    async def run(self, order: Order) -> Ran:
+        """Let the agent answer the prompt.
+
+        Raises ActRefusedError for what may not be, AgentUnavailableError when it could not begin and cost nothing, AgentStoppedError when
+        it was ended, AgentFailedError when it did not end well.
+        """
+        grant, beyond = await self._possible(self.grant(order))
+        await self._check(order, grant)
+        async with self._place():
+            return await self._run(order, grant, beyond)
+
+    def grant(self, order: Order) -> AgentGrant:
+        """What that run may do: what its config says, within what its module may, its caller may, and the agent that asks for it may."""
+        one, within = order.definition, WITHIN.get()
+        bounds = one.bounds.limited(limit())
+        grant = build_grant(
+            one.config, agent=one.name, bounds_read=bounds.reads, bounds_write=bounds.writes, entry=order.entry, folder=order.folder,
+            narrowing=order.narrowing, interfaces=one.calls,
+        )  # fmt: skip
+        return grant if within is None else within.narrowed(grant)
+
+    async def problem(self, grant: AgentGrant) -> str | None:
+        """Why what was granted cannot run here, and what to install; None: it can."""
+        if not grant.needs_container:
+            return None
+        return _NO_BOXES if self._parts.boxes is None else await self._parts.boxes.problem()
+
+    async def _possible(self, grant: AgentGrant) -> tuple[AgentGrant, tuple[str, ...]]:
+        """Folders beside the vault are the one thing that an agent works without where there is no container: which ones it is told."""
+        if not grant.outside or grant.bash or grant.network != "none" or await self.problem(grant) is None:
+            return grant, ()
+        return replace(grant, outside=(), native=()), grant.outside
+
+    async def _check(self, order: Order, grant: AgentGrant) -> None:
+        who = order.definition.who
+        if len(order.prompt) > _LONGEST_PROMPT:
+            raise ActRefusedError(f"the prompt is longer than {_LONGEST_PROMPT} characters")
+        if (objection := may_begin(order.definition.config, order.entry)) is not None:
+            raise ActRefusedError(f"{who} does not begin: {objection}")
+        if (problem := await self.problem(grant)) is not None:
+            raise ActRefusedError(f"{who} asks for {_wish(grant)}, which needs a container, and there is none here: {problem}")
+        if self._parts.backend.name == _OFFLINE:
+            raise AgentUnavailableError(f"{who} needs a model, and there is none; see `parachute auth status`")
+        if _DEPTH.get() >= _DEEPEST:
+            raise ActRefusedError(f"{who} does not begin: agents have called agents {_DEEPEST} deep already")
+
+    @contextlib.asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        """Room to work; an agent that another one waits for has that one's."""
+        depth = _DEPTH.get()
+        async with self._parts.room if depth == 0 else contextlib.nullcontext():
+            token = _DEPTH.set(depth + 1)
+            try:
+                yield
+            finally:
+                _DEPTH.reset(token)
+
+    async def _run(self, order: Order, grant: AgentGrant, beyond: tuple[str, ...]) -> Ran:
+        run, outer = AgentRun(self._parts, self._vault, order, grant, beyond), WITHIN.get()
+        if outer is not None:
+            outer.tell(run.taint)
+        await self._approve(run)
+        await run.prepare()
+        await self._begin(run)
+        run.audit.began()
+        outcome, words = Outcome(result="failed", reason="it broke"), ""
+        token = WITHIN.set(run.within)
+        try:
+            with carrying(run.task.causes, [run.id]):
+                words = await self._parts.at_work.hold(_working(run), run.work())
+            outcome = run.outcome()
+        except AgentFailedError as error:
+            outcome = Outcome(result="failed", reason=error.message)
+            raise
+        except asyncio.CancelledError:
+            outcome = Outcome(result="failed", reason=_UNASKED)
+            raise
+        finally:
+            WITHIN.reset(token)
+            if outer is not None:
+                outer.hear(run.taint)
+            await self._end(run, outcome)
+        return run.ran(words, outcome)
+
+    async def _approve(self, run: AgentRun) -> None:
+        """An agent that a person has to allow for each session is allowed, or does not begin."""
+        one, ask = run.order.definition, self._parts.approve
+        if not one.config.requires_explicit_approval:
+            return
+        if ask is None or not await ask(run=run.id, session=run.order.session, agent=one.name, why=f"{one.who} asks to begin"):
+            raise ActRefusedError(f"{one.who} begins only when a person allows it, and nobody did; see `parachute permissions list`")
+
+    async def _begin(self, run: AgentRun) -> None:
+        """Budgets are asked and the run is recorded in one turn, so that no two take the same place."""
+        async with self._parts.gate:
+            over = _PAUSED if self._parts.is_paused() else await asyncio.to_thread(self._exceeded, run.task)
+            if over is not None:
+                raise AgentUnavailableError(f"{run.order.definition.who} does not begin: {over}")
+            await finished(self._accounts.open, run.account)
+
+    def _exceeded(self, task: Task) -> str | None:
+        over = self._parts.budget.exceeded(self._parts.clock())
+        if over is None and not self._parts.budget.causes_left(task):
+            over = self._parts.budget.cause_exceeded()
+        return None if over is None else str(over)
+
+    async def _end(self, run: AgentRun, outcome: Outcome) -> None:
+        run.audit.ended(outcome)
+        try:
+            await finished(self._accounts.close, run.account, outcome, self._parts.clock())
+            if self._parts.taints is not None and run.session is not None:
+                self._parts.taints.keep(run.session, run.taint)
+        except StorageFailedError as error:  # it counts as begun, and the next start ends it
+            log.warning("the end of an agent's run could not be recorded", extra={"run": run.id, "error": error.message})
+        cost = run.account.cost.cost_usd if run.account.cost else 0.0
+        log.info("an agent's run ended", extra={"run": run.id, "agent": run.order.definition.name, "outcome": outcome.result})
+        self._parts.bus.publish(
+            "run.finished", run=run.id, watcher=run.task.watcher, outcome=outcome.result, reason=outcome.reason,
+            paths=[printable(path) for path in run.account.net], cost_usd=cost,
+        )  # fmt: skip
+
+
+def _working(run: AgentRun) -> Working:
+    order = run.order
+    return Working(
+        run=run.id, agent=order.definition.name, entry=order.entry, since=run.account.started, module=order.definition.module,
+        may_go_on=order.may_go_on,
+    )  # fmt: skip
+
+
+def _wish(grant: AgentGrant) -> str:
+    wishes = (("a shell", grant.bash), ("the network", grant.network != "none"), ("folders beside the vault", grant.outside))
+    return " and ".join(word for word, wanted in wishes if wanted) or "tools of its own"
