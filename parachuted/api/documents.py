@@ -53,11 +53,12 @@ class Runs(TypedDict):
 
 
 class Undone(TypedDict):
-    """What an undo took back, and the lines that stay since they were changed afterwards, by path."""
+    """What an undo took back, and the lines that stay since they were changed afterwards, by path; `undo` is its own run."""
 
     runs: list[str]
     paths: list[str]
     kept: dict[str, list[str]]
+    undo: str
 
 
 class PlannedRun(TypedDict):

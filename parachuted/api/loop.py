@@ -144,7 +144,7 @@ class Loop:
             raise web.HTTPForbidden(text="what followed from this run reaches beyond what this key may see")
         undone = await self._parts.undo.undo(name)
         kept = {path: list(texts) for path, texts in undone.kept.items()}
-        return json_answer({"runs": list(undone.runs), "paths": list(undone.paths), "kept": kept})
+        return json_answer({"runs": list(undone.runs), "paths": list(undone.paths), "kept": kept, "undo": undone.undo})
 
     async def plan(self, call: Call) -> web.Response:
         """`POST /api/bubble/plan` with `{"path"}`."""

@@ -4,12 +4,11 @@ from parachuted.bubbling.meaning import Meaning, changed_units, meaning
 from parachuted.bubbling.patterns import Declaration, Pattern, parse_declaration
 from parachuted.bubbling.plan import Plan, PlannedRun, plan_for
 from parachuted.bubbling.reach import watched_beyond
-from parachuted.bubbling.reconciler import UNDO, Reconciler
+from parachuted.bubbling.reconciler import Reconciler
 from parachuted.bubbling.reviews import Review, Reviews
 from parachuted.bubbling.watches import Watches
 
 __all__ = [
-    "UNDO",
     "Declaration",
     "Meaning",
     "Pattern",

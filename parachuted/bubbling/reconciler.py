@@ -17,9 +17,8 @@ from parachuted.errors import NotFoundError
 from parachuted.events import Bus, Change
 from parachuted.state import State
 from parachuted.tasks import Cause, Causes, Queue, Task
-from parachuted.vault import Index, Objects, VaultPath, VaultRoot, new_id
+from parachuted.vault import BRINGS_BACK, Index, Objects, VaultPath, VaultRoot, new_id
 
-UNDO = "undo"
 _PIECE = 100
 _MOST_PATHS_TOLD = 100
 
@@ -35,7 +34,10 @@ class _Outcome:
 
 @dataclass(slots=True, kw_only=True)
 class Reconciler:
-    """Holds the rules of the loop: a change that means something wakes each watcher, each cause each watcher once."""
+    """Holds the rules of the loop: a change that means something wakes each watcher, each cause each watcher once.
+
+    `stood_at` says of a text that is brought back, by its digest, when it stood there: who began to watch later has not seen it.
+    """
 
     root: VaultRoot
     objects: Objects
@@ -47,6 +49,7 @@ class Reconciler:
     queue: Queue
     bus: Bus
     clock: Callable[[], datetime]
+    stood_at: dict[str, datetime] = field(default_factory=dict, init=False)
     _first_texts: dict[str, bytes] = field(default_factory=dict, init=False)
 
     async def record(self, changes: Sequence[Change]) -> Callable[[], None]:
@@ -171,16 +174,23 @@ class Reconciler:
             self._withdraw_if_idle(watcher, outcome)
             return False
         if item.known is None:
-            if touched.change.author.by == UNDO and earlier is None:
-                return False  # who watched has seen both texts
+            if earlier is None and self._saw_both(watcher, touched.change):
+                return False
             self.reviews.open(item.review)
         return item.wakes
+
+    def _saw_both(self, watcher: str, change: Change) -> bool:
+        """Whether the change brings back a text that the watcher has seen, in place of another that it has seen."""
+        if change.author.by not in BRINGS_BACK:
+            return False
+        stood, since = self.stood_at.get(change.new.digest or "") if change.new is not None else None, self.watches.since(watcher)
+        return stood is None or since is None or datetime.fromisoformat(since) <= stood
 
     def _wake(self, watcher: str, changes: Sequence[Change], files: Counter[str], now: datetime, outcome: _Outcome) -> None:
         """Queue a task for the causes that have not woken the watcher yet. What they could not show it stays an open difference."""
         for change in changes:
             self._open_causes(change, files)
-        carried = dict.fromkeys(cause for change in changes if change.author.by != UNDO for cause in change.author.causes)
+        carried = dict.fromkeys(cause for change in changes if not self._saw_both(watcher, change) for cause in change.author.causes)
         waking = self.causes.that_may_wake(watcher, carried)
         if waking:
             authors = [change.author for change in changes if not set(waking).isdisjoint(change.author.causes)]

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from parachuted.events.audit import CALLER, AuditEvent, Caller, Recorder
 from parachuted.events.changes import PERSON, Change
-from parachuted.vault import History, Write, printable
+from parachuted.vault import BRINGS_BACK, History, Write, printable
 
 _REMEMBERED = 8192
 _SOON_S = 10.0
@@ -93,7 +93,7 @@ class WriteAudit:
 
 
 def _source(write: Write, caller: Caller | None) -> Caller:
-    if write.author.run is not None:
+    if write.author.run is not None and write.author.by not in BRINGS_BACK:
         return Caller("agent", write.author.by, "")
     if caller is not None:
         return caller

@@ -38,7 +38,19 @@ _KINDS = (
     EventKind(name="task.started", tells="An agent has begun on a task.", fields=("task", "watcher", "run", "backend")),
     EventKind(name="task.finished", tells="A task is done with.", fields=("task", "watcher", "run", "outcome")),
     EventKind(name="run.finished", tells="An agent's run has ended.", fields=("run", "watcher", "outcome", "reason", "paths", "cost_usd")),
-    EventKind(name="run.undone", tells="A run, and what followed from it, was taken back.", fields=("run", "runs", "paths", "kept")),
+    EventKind(
+        name="run.undone", tells="A run, and what followed from it, was taken back.", fields=("run", "runs", "paths", "kept", "undo")
+    ),
+    EventKind(
+        name="permission.requested",
+        tells="An agent asks a person for more than it was given.",
+        fields=("id", "run", "session", "agent", "kind", "what", "why", "until"),
+    ),
+    EventKind(
+        name="permission.answered",
+        tells="A question of an agent was answered: once, session or never; or it is over: unanswered or ended.",
+        fields=("id", "run", "session", "agent", "kind", "what", "answer"),
+    ),
     EventKind(name="vault.problem", tells="Something about the vault needs a person, or no longer does.", fields=("subject", "problem")),
     EventKind(name="budget.exceeded", tells="A task waits, since a budget is used up.", fields=("task", "watcher", "budget", "limit")),
     EventKind(

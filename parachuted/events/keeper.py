@@ -11,7 +11,7 @@ from datetime import datetime
 
 from parachuted.errors import StorageFailedError
 from parachuted.events.changes import PERSON, Change, Sorted
-from parachuted.vault import Author, Entry, History, Index, Seen, Snapshot, Write, new_id
+from parachuted.vault import BRINGS_BACK, Author, Entry, History, Index, Seen, Snapshot, Write, new_id
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +51,9 @@ class Keeper:
             piece = explained[start : start + _CHUNK]
             await self._take_in([change for change, _writes in piece])
             writes = [write for _change, writes in piece for write in writes]
+            by_people = _by_people(piece, since_start=remember)
+            if by_people:
+                await loop.run_in_executor(thread, self._saw, by_people)
             if remember:
                 await loop.run_in_executor(thread, self._remember, _lines(piece), writes)
             else:
@@ -114,7 +117,16 @@ class Keeper:
         """Who made what our writer left: a person too, when it was merged with a save that nobody had noticed."""
         if self._history.is_ours_since(ours, seen.old.digest if seen.old is not None else None):
             return ours.author
-        return replace(ours.author, causes=(*ours.author.causes, *person.causes)) if ours.author.run is not None else person
+        if ours.author.run is None or ours.author.by in BRINGS_BACK:
+            return person
+        return replace(ours.author, causes=(*ours.author.causes, *person.causes))
+
+    def _saw(self, seen: Sequence[tuple[str, str, str | None, str | None]]) -> None:
+        """It is told of a file's past, and decides nothing: where the disk refuses, that past is told without it."""
+        try:
+            self._history.saw(self._clock(), seen)
+        except StorageFailedError as error:
+            log.warning("a person's changes are missing in the history", extra={"error": str(error)})
 
     def _remember(self, lines: Sequence[tuple[str, Entry | None]], writes: Sequence[Write]) -> None:
         if lines:
@@ -135,6 +147,13 @@ def _change(seen: Seen, left: Seen | None, author: Author) -> Change:
         kind="created" if seen.old is None else "modified",
         path=seen.path, old=seen.old, new=seen.new, author=author, data=seen.data, watch=seen.watch,
     )  # fmt: skip
+
+
+def _by_people(explained: Iterable[Explained], *, since_start: bool) -> list[tuple[str, str, str | None, str | None]]:
+    """What no write of ours explains, for the history. What a start comes across for the first time is no news."""
+    changes = [change for change, writes in explained if not writes and (since_start or change.kind != "created")]
+    notes = [change for change in changes if change.new is None or change.new.digest is not None or change.source is not None]
+    return [(change.path, change.kind, change.source, change.new.digest if change.new is not None else None) for change in notes]
 
 
 def _lines(explained: Iterable[Explained]) -> list[tuple[str, Entry | None]]:

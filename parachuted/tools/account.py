@@ -11,7 +11,7 @@ from datetime import datetime
 from parachuted.agents import Called, ChangedNote, Finished, Said, Step
 from parachuted.tasks import Causes, Outcome, Task
 from parachuted.tools.briefing import SYSTEM_PROMPT
-from parachuted.vault import History, Objects, Written, diff_of, printable
+from parachuted.vault import BRINGS_BACK, PERSONS, History, Objects, Written, diff_of, printable
 
 NAME = "curator"
 RUNNING = "running"
@@ -119,10 +119,11 @@ class Accounts:
 
 
 def save(history: History, document: Mapping[str, object], *, watcher: str | None = None) -> None:
-    """Keep a run's document. Raises StorageFailedError."""
+    """Keep a run's document. What a person did counts in no budget of agents. Raises StorageFailedError."""
+    is_persons = document.get("agent") in BRINGS_BACK and document["outcome"] != RUNNING
     history.save_run(
         str(document["id"]), started=datetime.fromisoformat(str(document["started"])), watcher=watcher or str(document["watcher"]),
-        outcome=str(document["outcome"]), causes=causes_of(document), document=document,
+        outcome=PERSONS if is_persons else str(document["outcome"]), causes=causes_of(document), document=document,
     )  # fmt: skip
 
 

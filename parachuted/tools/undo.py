@@ -1,26 +1,37 @@
-"""Undo: takes a run back, and every run that followed from it, and keeps what people wrote since."""
+"""Undo: takes a run back, and every run that followed from it, and keeps what people wrote since.
+
+An undo is a run of its own, so an undo of an undo brings back what the first one took, and so on to any depth.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import zip_longest
 
-from parachuted.bubbling import UNDO
 from parachuted.errors import EditRefusedError, NotFoundError, ParachuteError
 from parachuted.events import Bus
-from parachuted.tools.account import RUNNING, causes_of, has_ended, save
+from parachuted.tools.account import RUNNING, causes_of, has_ended
+from parachuted.tools.act import Act, in_force, new_act
 from parachuted.tools.context_files import finished
-from parachuted.vault import Author, History, Objects, Reverted, Store, VaultPath, Write, printable, revert
+from parachuted.vault import UNDO, Author, History, Objects, Reverted, Store, VaultPath, Write, printable, revert, revert_move
+
+_MOST_MOVES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undone:
-    """What was taken back: the runs, newest first, the files changed by that, and, by file, later texts that were kept."""
+    """What was taken back: the runs, newest first, the files changed by that, and, by file, later texts that were kept.
+
+    `undo` is the undo's own run.
+    """
 
     runs: tuple[str, ...]
     paths: tuple[str, ...]
     kept: Mapping[str, tuple[str, ...]]
+    undo: str
 
 
 class Undo:
@@ -32,36 +43,78 @@ class Undo:
     ) -> None:  # fmt: skip
         self._store, self._objects, self._history, self._bus = store, objects, history, bus
         self._clock, self._notice = clock, notice
+        self._turn = asyncio.Lock()
 
     async def undo(self, run: str) -> Undone:
-        """Take back a run and what followed from it, but for what was taken back before.
+        """Take back a run and what followed from it, but for what was taken back before. One at a time.
 
         Raises NotFoundError when there is no such run, EditRefusedError when it was undone already or is not over.
         """
-        followed = self.followed(run)
-        reverted = await finished(self.take_back, [str(one["id"]) for one in followed])
-        await self._notice([item.path for item in reverted if item.changed])
-        for one in followed:
-            save(self._history, {**one, "undone": {"at": self._clock().isoformat(), "with": run}})
+        async with self._turn:
+            act, reverted = await finished(self._take_back, run)
+            await self._notice([item.path for item in reverted if item.changed])
         undone = Undone(
-            runs=tuple(str(one["id"]) for one in followed),
+            runs=act.takes_back,
             paths=tuple(dict.fromkeys(printable(item.path) for item in reverted if item.changed)),
             kept=_kept(reverted),
+            undo=act.run,
         )
         kept = {path: list(texts) for path, texts in undone.kept.items()}
-        self._bus.publish("run.undone", run=run, runs=list(undone.runs), paths=list(undone.paths), kept=kept)
+        self._bus.publish(
+            "run.undone", run=run, runs=list(undone.runs), paths=list(undone.paths), kept=kept, undo=act.run
+        )  # fmt: skip
         return undone
 
-    def take_back(self, runs: Iterable[str]) -> list[Reverted]:
-        """Revert every write of these runs, the newest first; what cannot be reverted is told as kept. Blocks on the disk."""
-        writes = [write for run in runs for write in self._history.writes_by(run)]
-        return [self._revert(write) for write in sorted(writes, key=lambda write: -write.id)]
+    def _take_back(self, run: str) -> tuple[Act, list[Reverted]]:
+        """All of it, in one thread: what is written is not done by halves when the caller goes."""
+        followed = self.followed(run)
+        names = [str(one["id"]) for one in followed]
+        is_redo = bool(followed[0].get("takes_back")) if followed else False
+        reason = f"{'did again what was undone with' if is_redo else 'took back'} {run}"
+        act = new_act(UNDO, self._clock(), watcher=str(followed[-1]["watcher"]), reason=reason, takes_back=names)
+        act.begin(self._history)
+        reverted = self.take_back(names, act.author)
+        for one in followed:
+            in_force(self._history, one, {"at": self._clock().isoformat(), "with": run, "run": act.run})
+        more = f" and {len(names) - 1} that followed from it" if len(names) > 1 else ""
+        kept = ", ".join(_kept(reverted))
+        act.end(self._history, self._objects, self._clock(), f"{reason}{more}{f'; kept later texts in {kept}' if kept else ''}")
+        return act, reverted
 
-    def _revert(self, write: Write) -> Reverted:
+    def take_back(self, runs: Iterable[str], author: Author | None = None) -> list[Reverted]:
+        """Revert every write of these runs, the newest first; what cannot be reverted is told as kept. Blocks on the disk."""
+        by = author or Author(by=UNDO)
+        writes = sorted((write for run in runs for write in self._history.writes_by(run)), key=lambda write: -write.id)
+        return [item for came, gone in _steps(writes) for item in self._revert(came, gone, by)]
+
+    def _revert(self, write: Write, gone: Write | None, author: Author) -> Sequence[Reverted]:
         try:
-            return revert(write, self._store, self._objects, Author(by=UNDO))
+            if gone is not None:
+                return revert_move(write, gone, self._store, author)
+            return [revert(write, self._store, self._objects, author, at=self._place_of(write))]
         except ParachuteError as error:
-            return Reverted(path=VaultPath(write.path), changed=False, kept=(error.message,))
+            return [Reverted(path=VaultPath(write.path), changed=False, kept=(error.message,))]
+
+    def _place_of(self, write: Write) -> VaultPath:
+        """Where the file is now: a person may have moved it, once or more. A file that is where it was has not moved."""
+        path = VaultPath(write.path)
+        if write.after is None:
+            return path
+        for _ in range(_MOST_MOVES):
+            if self._is_there(path):
+                return path
+            moves = self._history.moved_from(path, write.id)
+            if not moves:
+                break
+            path = VaultPath(moves[-1].path)
+        return path if self._is_there(path) else VaultPath(write.path)
+
+    def _is_there(self, path: VaultPath) -> bool:
+        try:
+            self._store.read(path)
+        except NotFoundError:
+            return False
+        return True
 
     def followed(self, run: str) -> list[dict[str, object]]:
         """The run and all that its writes woke, directly or not, newest first. Raises as `undo` does."""
@@ -69,16 +122,19 @@ class Undo:
         if document is None:
             raise NotFoundError(f"there is no run {run}; `parachute runs` lists them")
         if document["undone"]:
-            raise EditRefusedError(f"the run {run} has been undone already")
-        cascade = _cascade(document, self._history.runs_of_causes(causes_of(document)))
+            undone: Mapping[str, object] = document["undone"]  # type: ignore[assignment]
+            back = f"; `parachute undo {undone['run']}` brings it back" if "run" in undone else ""
+            raise EditRefusedError(f"the run {run} has been undone already{back}")
+        cascade = cascade_of(document, self._history)
         at_work = [str(one["id"]) for one in cascade if one["outcome"] == RUNNING or (one["id"] == run and not has_ended(one))]
         if at_work:
             raise EditRefusedError(f"an agent is still at work in {', '.join(at_work)}; undo {run} when that is over")
         return [one for one in cascade if has_ended(one) and not one["undone"]]
 
 
-def _cascade(document: Mapping[str, object], related: Sequence[dict[str, object]]) -> list[dict[str, object]]:
-    """Those of the related runs that the document's run led to, with it. Clocks may have been set, so their order says nothing."""
+def cascade_of(document: Mapping[str, object], history: History) -> list[dict[str, object]]:
+    """The document's run and those that it led to, newest first. Clocks may have been set, so their order by name says nothing."""
+    related = history.runs_of_causes(causes_of(document))
     children: dict[str, list[str]] = {}
     for one in related:
         for parent in one["parents"]:  # type: ignore[attr-defined]
@@ -88,7 +144,22 @@ def _cascade(document: Mapping[str, object], related: Sequence[dict[str, object]
         found = [child for child in children.get(waiting.pop(), ()) if child not in taken]
         taken.update(found)
         waiting += found
-    return [one for one in related[::-1] if str(one["id"]) in taken]
+    cascade = [one for one in related[::-1] if str(one["id"]) in taken]
+    return cascade if any(one["id"] == document["id"] for one in cascade) else [*cascade, dict(document)]
+
+
+def _steps(writes: Sequence[Write]) -> Iterator[tuple[Write, Write | None]]:
+    """The writes, newest first; the two of a move as one step: where the file came to, and where it was."""
+    passed: set[int] = set()
+    for write, earlier in zip_longest(writes, writes[1:]):
+        if write.id in passed:
+            continue
+        is_move = write.operation == "Move" and earlier is not None and earlier.operation == "Move" and earlier.id == write.id - 1
+        if is_move and earlier is not None and (earlier.after, earlier.before) == (write.before, write.after):
+            passed.add(earlier.id)
+            yield earlier, write
+        else:
+            yield write, None
 
 
 def _kept(reverted: Iterable[Reverted]) -> dict[str, tuple[str, ...]]:

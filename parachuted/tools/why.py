@@ -10,8 +10,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from parachuted.bubbling import UNDO
-from parachuted.vault import History, Objects, Store, VaultPath, Write
+from parachuted.vault import BRINGS_BACK, History, Objects, Store, VaultPath, Write
 
 _MOST_LINES = 5000
 _MOST_VERSIONS = 1000
@@ -99,7 +98,7 @@ class _Tracing:
         """Follow lines into the text before; those that are not there came with the newer one. An undo brings back older ones."""
         same = _same_lines(older.lines, newer.lines)
         came = {number: place for number, place in places.items() if place not in same}
-        if came and newer.write is not None and newer.write.author.by == UNDO:
+        if came and newer.write is not None and newer.write.author.by in BRINGS_BACK:
             self._restored.append((newer, came))
         else:
             self._writes |= dict.fromkeys(came, newer.write)

@@ -4,7 +4,7 @@ from parachuted.vault.batch import Edits
 from parachuted.vault.diff import diff_of
 from parachuted.vault.edits import AppendToSection, DeleteKey, Edit, ReplaceAll, ReplaceSection, SetKey, apply_edit
 from parachuted.vault.frontmatter import Problem, declared_watch
-from parachuted.vault.history import Author, History, Write
+from parachuted.vault.history import BRINGS_BACK, PERSONS, RESTORE, UNDO, Author, History, Sighting, Write
 from parachuted.vault.identity import new_id
 from parachuted.vault.ignore import IGNORE_FILE, Ignore
 from parachuted.vault.incoming import Incoming
@@ -18,7 +18,7 @@ from parachuted.vault.objects import Objects
 from parachuted.vault.paths import VaultPath, printable, refusal
 from parachuted.vault.recovery import Recovery
 from parachuted.vault.rescue import rescue
-from parachuted.vault.revert import Reverted, revert
+from parachuted.vault.revert import Reverted, revert, revert_move
 from parachuted.vault.root import Content, VaultRoot, digest_of, digest_of_open, named_errors
 from parachuted.vault.scanner import Scanner
 from parachuted.vault.seen import NOTE_SUFFIXES, Scan, Seen
@@ -26,9 +26,13 @@ from parachuted.vault.store import Store, Written
 from parachuted.vault.together import Wish
 
 __all__ = [
+    "BRINGS_BACK",
     "CONTEXT_NAMES",
     "IGNORE_FILE",
     "NOTE_SUFFIXES",
+    "PERSONS",
+    "RESTORE",
+    "UNDO",
     "AppendToSection",
     "Author",
     "Content",
@@ -57,6 +61,7 @@ __all__ = [
     "Section",
     "Seen",
     "SetKey",
+    "Sighting",
     "Snapshot",
     "Store",
     "VaultPath",
@@ -84,6 +89,7 @@ __all__ = [
     "resolve",
     "resolve_target",
     "revert",
+    "revert_move",
     "rewrite_links",
     "spelled",
 ]

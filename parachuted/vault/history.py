@@ -31,13 +31,24 @@ CREATE TABLE IF NOT EXISTS runs (
     id TEXT PRIMARY KEY, started TEXT NOT NULL, watcher TEXT NOT NULL, outcome TEXT NOT NULL, document TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS runs_by_start ON runs (started, id);
 CREATE TABLE IF NOT EXISTS run_causes (cause TEXT NOT NULL, run TEXT NOT NULL, PRIMARY KEY (cause, run)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS sightings (
+    id INTEGER PRIMARY KEY, at TEXT NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL, source TEXT, digest TEXT, write INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS sightings_by_path ON sightings (path, id);
+CREATE INDEX IF NOT EXISTS sightings_by_source ON sightings (source, id) WHERE source IS NOT NULL;
+CREATE TABLE IF NOT EXISTS pruned (path TEXT PRIMARY KEY, at TEXT NOT NULL) WITHOUT ROWID;
 """
 
+PERSONS = "by a person"
+"""The outcome under which an ended act of a person's is kept among the runs, so that no budget of agents counts it."""
+_OF_AGENTS = f"outcome != '{PERSONS}'"
 _SMALL = 1 << 20
 _BUSY_S = 0.5  # nobody else has it open: a lock that is refused is a disk that fails
 _GARBLED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 WriteState = Literal["intended", "done", "void"]
+UNDO, RESTORE = "undo", "restore"
+BRINGS_BACK = frozenset({UNDO, RESTORE})
+"""Authors of a person's acts that bring back what stood there before. Each is a run of its own, but no agent's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +73,22 @@ class Write:
     after: str | None
     temporary: str
     state: WriteState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """A change that a person, or a program of theirs, was seen to have made, after the write of ours that has the number `write`.
+
+    `source` is where the file was before it moved, `digest` its content then: None when there is no file any more, or it is no note.
+    """
+
+    id: int
+    at: datetime
+    path: str
+    kind: str
+    source: str | None
+    digest: str | None
+    write: int
 
 
 class _GarbledError(Exception):
@@ -115,13 +142,8 @@ class History:
 
     def settle_all(self, writes: Sequence[int], state: Literal["done", "void"]) -> None:
         """The same for several that ended alike."""
-        with self._lock, self._named():
-            self._database.execute("PRAGMA synchronous = NORMAL")
-            try:
-                with self._database as database:
-                    database.executemany("UPDATE writes SET state = ? WHERE id = ?", [(state, write) for write in writes])
-            finally:
-                self._database.execute("PRAGMA synchronous = FULL")
+        with self._hastily() as database:
+            database.executemany("UPDATE writes SET state = ? WHERE id = ?", [(state, write) for write in writes])
 
     def intended(self) -> list[Write]:
         """Writes whose end was never recorded: the process died, or the disk failed, in the middle."""
@@ -158,6 +180,33 @@ class History:
     def writes_by(self, run: str) -> list[Write]:
         """All writes of that run, oldest first."""
         return self._writes("run = ? AND state != 'void' ORDER BY id", (run,))
+
+    def other_half(self, write: Write) -> Write | None:
+        """A move is two writes, one right after the other, of the place it came to and of the one it left. The other of the two."""
+        if write.operation != "Move":
+            return None
+        other = (write.after, write.before)
+        found = self._writes("id IN (?, ?) AND operation = 'Move' AND state != 'void'", (write.id - 1, write.id + 1))
+        return next((one for one in found if (one.before, one.after) == other and one.author == write.author), None)
+
+    def saw(self, at: datetime, seen: Sequence[tuple[str, str, str | None, str | None]]) -> None:
+        """Remember what people did: path, kind, where it was before, digest. Not durable by itself: it explains, and decides nothing."""
+        sql = "INSERT INTO sightings (at, path, kind, source, digest, write) SELECT ?,?,?,?,?, coalesce(max(id), 0) FROM writes"
+        with self._hastily() as database:
+            database.executemany(sql, [_storable((at.isoformat(), *one)) for one in seen])
+
+    def sightings_of(self, path: str) -> list[Sighting]:
+        """What people did to that path, oldest first."""
+        return self._sightings("path = ? ORDER BY id", (path,))
+
+    def moved_from(self, path: str, after: int) -> list[Sighting]:
+        """Moves by people from that path to others, after the write of that number, oldest first."""
+        return self._sightings("source = ? AND write >= ? ORDER BY id", (path, after))
+
+    def pruned(self, path: str) -> datetime | None:
+        """When the newest write of that path was made of those that are no longer kept."""
+        rows = self._rows("SELECT at FROM pruned WHERE path = ?", (path,))
+        return datetime.fromisoformat(rows[0][0]) if rows else None
 
     def done_after(self, write: int) -> list[Write]:
         """The writes with a later number than that which stand, oldest first."""
@@ -197,16 +246,17 @@ class History:
         return [json.loads(row[0]) for row in self._rows("SELECT document FROM runs WHERE outcome IN ('running', 'waiting')", ())]
 
     def count_runs(self, *, since: datetime | None = None, until: datetime | None = None, cause: str | None = None) -> int:
-        """How many runs have begun between two moments, or for a cause."""
+        """How many runs of agents have begun between two moments, or for a cause."""
         if cause is not None:
             return int(self._rows("SELECT count(*) FROM run_causes WHERE cause = ?", (cause,))[0][0])
         moments = ((since or datetime.min.replace(tzinfo=UTC)).isoformat(), (until or datetime.max.replace(tzinfo=UTC)).isoformat())
-        return int(self._rows("SELECT count(*) FROM runs WHERE started >= ? AND started <= ?", moments)[0][0])
+        sql = f"SELECT count(*) FROM runs WHERE started >= ? AND started <= ? AND {_OF_AGENTS}"  # noqa: S608
+        return int(self._rows(sql, moments)[0][0])
 
     def spent(self, since: datetime) -> dict[str, object]:
         """How many runs have begun since then, and what they came to: US dollars, tokens in and out."""
         sums = ", ".join(f"coalesce(sum(json_extract(document, '$.{name}')), 0)" for name in ("cost_usd", "input_tokens", "output_tokens"))
-        sql = f"SELECT count(*), {sums} FROM runs WHERE started >= ?"  # noqa: S608
+        sql = f"SELECT count(*), {sums} FROM runs WHERE started >= ? AND {_OF_AGENTS}"  # noqa: S608
         ((runs, cost, tokens_in, tokens_out),) = self._rows(sql, (since.isoformat(),))
         return {"runs": int(runs), "cost_usd": round(float(cost), 6), "input_tokens": int(tokens_in), "output_tokens": int(tokens_out)}
 
@@ -221,6 +271,27 @@ class History:
     def _rows(self, sql: str, values: tuple[object, ...]) -> list[tuple[str, ...]]:
         with self._lock, self._named():
             return self._database.execute(sql, _storable(values)).fetchall()
+
+    def _sightings(self, where: str, values: tuple[object, ...]) -> list[Sighting]:
+        rows = self._rows(f"SELECT id, at, path, kind, source, digest, write FROM sightings WHERE {where}", values)  # noqa: S608
+        return [
+            Sighting(
+                id=int(row[0]), at=datetime.fromisoformat(row[1]), path=_text(row[2]), kind=row[3],
+                source=None if row[4] is None else _text(row[4]), digest=row[5], write=int(row[6]),
+            )
+            for row in rows
+        ]  # fmt: skip
+
+    @contextlib.contextmanager
+    def _hastily(self) -> Iterator[sqlite3.Connection]:
+        """A change that a power cut may take back: nothing waits for the disk."""
+        with self._lock, self._named():
+            self._database.execute("PRAGMA synchronous = NORMAL")
+            try:
+                with self._database as database:
+                    yield database
+            finally:
+                self._database.execute("PRAGMA synchronous = FULL")
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:

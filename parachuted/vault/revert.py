@@ -26,15 +26,33 @@ class Reverted:
     kept: tuple[str, ...] = ()
 
 
-def revert(write: Write, store: Store, objects: Objects, author: Author) -> Reverted:
-    """Undo one write. Raises StorageFailedError; NotFoundError when the text before it is no longer kept."""
-    path = VaultPath(write.path)
+def revert(write: Write, store: Store, objects: Objects, author: Author, *, at: VaultPath | None = None) -> Reverted:
+    """Undo one write; `at` is where the file is now, if it has moved since.
+
+    Raises StorageFailedError; NotFoundError when the text before it is no longer kept.
+    """
+    path = at if at is not None else VaultPath(write.path)
     for _ in range(_ATTEMPTS):
         try:
             return _revert(path, write, store, objects, author)
         except ConflictError:
             continue  # saved by someone between our read and our write: look again
     return Reverted(path=path, changed=False, kept=("the file is being changed too quickly",))
+
+
+def revert_move(came: Write, gone: Write, store: Store, author: Author) -> tuple[Reverted, Reverted]:
+    """Undo a move, of whose two writes one says where the file came to and the other where it was. What was written there since moves
+    back too. A file that is where it came to no longer stays where it is. Raises StorageFailedError.
+    """
+    target, source = VaultPath(came.path), VaultPath(gone.path)
+    try:
+        store.move(target, source, author)
+    except NotFoundError:
+        return Reverted(path=target, changed=False), Reverted(path=source, changed=False)
+    except ConflictError:
+        kept = (f"it cannot go back to {printable(source)}, where there is a newer file",)
+        return Reverted(path=target, changed=False, kept=kept), Reverted(path=source, changed=False)
+    return Reverted(path=target, changed=True), Reverted(path=source, changed=True)
 
 
 def _revert(path: VaultPath, write: Write, store: Store, objects: Objects, author: Author) -> Reverted:
@@ -51,10 +69,16 @@ def _revert(path: VaultPath, write: Write, store: Store, objects: Objects, autho
         return _take_away(path, write, present.digest, store, author)
     if after is None:
         return Reverted(path=path, changed=False, kept=("there is a newer file of that name",))
-    text, is_whole = _without_what_still_stands(before, after, present.data)
-    merged = Merged(data=text, clean=True, kept=()) if is_whole else merge_three(after, before, text, prefer="theirs")
+    merged = _taken_out(before, after, present.data)
     written = store.replace(path, merged.data, author, base=present.digest)
     return Reverted(path=path, changed=written.changed, kept=merged.kept)
+
+
+def _taken_out(before: bytes, after: bytes, present: bytes) -> Merged:
+    if present == after:  # nobody wrote since: it is to be what it was, to the byte
+        return Merged(data=before, clean=True)
+    text, is_whole = _without_what_still_stands(before, after, present)
+    return Merged(data=text, clean=True) if is_whole else merge_three(after, before, text, prefer="theirs")
 
 
 def _without_what_still_stands(before: bytes, after: bytes, present: bytes) -> tuple[bytes, bool]:

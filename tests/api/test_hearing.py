@@ -42,11 +42,11 @@ SEEN = {
         "paths": ["Projects/a.md"],
         "cost_usd": 0.0,
     },
-    "run.undone": {"run": "r", "runs": ["r"], "paths": ["Projects/a.md"], "kept": {"Projects/b.md": ["x"]}},
+    "run.undone": {"run": "r", "runs": ["r"], "paths": ["Projects/a.md"], "kept": {"Projects/b.md": ["x"]}, "undo": "u"},
     "budget.exceeded": {"task": "t", "watcher": "Projects/a.md", "budget": "day", "limit": 1},
 }
 
-NAMES_NO_PATH = {"vault", "session", "daily", "chat", "context", "brain", "tool", "module", "hook"}
+NAMES_NO_PATH = {"vault", "session", "daily", "chat", "context", "brain", "tool", "module", "hook", "permission"}
 
 
 def test_who_may_read_everything_is_told_every_event_as_it_is():

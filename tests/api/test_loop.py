@@ -111,9 +111,12 @@ async def test_an_undone_run_is_taken_back_and_says_so(live: Live, pair):
     async with live() as life:
         run = await run_once(life)
         assert (pair / "AGENTS.md").read_bytes() != before
-        assert await post(life, f"/api/runs/{run['id']}/undo") == {"runs": [run["id"]], "paths": ["AGENTS.md"], "kept": {}}
+        undone = await post(life, f"/api/runs/{run['id']}/undo")
+        assert undone == {"runs": [run["id"]], "paths": ["AGENTS.md"], "kept": {}, "undo": undone["undo"]}
         assert (pair / "AGENTS.md").read_bytes() == before
-        assert (await get(life, "/api/runs"))["runs"][0]["undone"]
+        undo, taken_back = (await get(life, "/api/runs"))["runs"]
+        assert (undo["id"], undo["agent"], undo["undone"]) == (undone["undo"], "undo", None)
+        assert taken_back["undone"]["run"] == undo["id"]
 
 
 async def test_a_plan_says_who_would_wake_in_which_order_and_does_nothing(live: Live, tree):

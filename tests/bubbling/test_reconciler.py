@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.bubbling import UNDO
 from parachuted.errors import NotFoundError, StorageFailedError
 from parachuted.state import Disk
-from parachuted.vault import Author
+from parachuted.vault import UNDO, Author
 from tests.bubbling.desk import Desk, watching
 
 A = "# A\n\n## Facts\n\n- one\n\n## Plan\n\n- none\n"

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.bubbling import UNDO
 from parachuted.errors import NotFoundError
 from parachuted.tools import Why
-from parachuted.vault import Author, VaultPath, revert
+from parachuted.vault import UNDO, Author, VaultPath, revert
 from tests.tools.conftest import Bench
 
 NOTE = VaultPath("note.md")
