@@ -105,6 +105,16 @@ _KINDS = (
     EventKind(
         name="module.changed", tells="A module's folder is not what was approved; the approved version goes on.", fields=("name", "hash")
     ),
+    EventKind(
+        name="suggestion.created",
+        tells="An agent or a module suggests a change, which waits for somebody to decide.",
+        fields=("id", "action", "path", "target_module", "source_agent", "run", "causes"),
+    ),
+    EventKind(
+        name="suggestion.resolved",
+        tells="A suggestion was approved, changed, rejected, or can no longer be done.",
+        fields=("id", "action", "path", "target_module", "source_agent", "run", "causes", "status", "resolved_by", "applied_run"),
+    ),
     EventKind(name="hook.failed", tells="A hook did not do what it was asked.", fields=("hook", "event", "error")),
     EventKind(
         name="write.before",

@@ -12,16 +12,19 @@ from pydantic.dataclasses import dataclass
 
 from parachuted.keys.globs import Glob
 
-AgentCapability: TypeAlias = Literal["read", "write"]
+AgentCapability: TypeAlias = Literal["read", "write", "bash", "webfetch"]
 
 _STRICT = ConfigDict(defer_build=True, extra="forbid")
 _CWD = "${CWD}"
 _TOOLS: dict[str, tuple[AgentCapability, ...]] = {
     **dict.fromkeys(("read", "glob", "grep", "ls"), ("read",)),
     **dict.fromkeys(("write", "edit", "multiedit"), ("read", "write")),
+    "bash": ("bash",),
+    "webfetch": ("webfetch",),
 }
 _ACCESS: dict[str, tuple[AgentCapability, ...]] = {"none": (), "ro": ("read",), "rw": ("read", "write")}
-_INSTEAD = {"bash": "bash: true", "webfetch": "network: true", "websearch": "network: true"}
+_CAPABILITIES: tuple[AgentCapability, ...] = ("read", "write", "bash", "webfetch")
+_INSTEAD = {"websearch": "WebFetch, with network: true beside it,", "computer": "Bash"}
 _HOST = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+(:\d{1,5})?")
 _MEMORY = re.compile(r"[1-9]\d{0,8}[kmg]?b?", re.IGNORECASE)
 _MEMORY_UNITS = {"k": 1024, "m": 1024**2, "g": 1024**3}
@@ -66,10 +69,10 @@ def _capabilities(value: object) -> object:
     for one in value:
         word = one.lower() if isinstance(one, str) else ""
         if word not in _TOOLS:
-            instead = f"; say {_INSTEAD[word]} beside it" if word in _INSTEAD else ""
-            raise ValueError(f"{str(one)[:80]!r} is none of read, write (or Read, Glob, Grep, Write, Edit){instead}")
+            instead = f"; {_INSTEAD[word]} is what there is" if word in _INSTEAD else ""
+            raise ValueError(f"{str(one)[:80]!r} is none of read, write (or Read, Glob, Grep, Write, Edit), Bash, WebFetch{instead}")
         found.update(_TOOLS[word])
-    return tuple(word for word in ("read", "write") if word in found)
+    return tuple(word for word in _CAPABILITIES if word in found)
 
 
 def _yes_or_list(value: object) -> object:
@@ -109,6 +112,13 @@ def _memory(value: object) -> object:
     return value.lower().removesuffix("b")
 
 
+def _cap_drop(value: object) -> object:
+    """A box has no capability, ever: a list that would leave some is refused, and one that names more beside ALL says nothing more."""
+    if isinstance(value, str) or not isinstance(value, Sequence) or "ALL" not in [one.upper() for one in value if isinstance(one, str)]:
+        raise ValueError("should be [ALL]: no agent keeps a capability")
+    return ("ALL",)
+
+
 YesOrList: TypeAlias = Annotated[bool | tuple[str, ...], BeforeValidator(_yes_or_list)]
 Paths: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_paths), Field(max_length=200)]
 
@@ -123,6 +133,8 @@ class SandboxConfig:
     memory: Annotated[str, BeforeValidator(_memory)] = "512m"
     cpus: Annotated[float, Field(gt=0, le=64)] = 1.0
     pids_limit: Annotated[int, Field(ge=1, le=65_536)] = 256
+    read_only_root: bool = True
+    cap_drop: Annotated[tuple[str, ...], BeforeValidator(_cap_drop)] = ("ALL",)
 
     @property
     def memory_bytes(self) -> int:
@@ -137,7 +149,10 @@ class AgentConfig:
 
     `system_prompt`: the words themselves, or the name of a file of the module (`prompts/indexer.md`). `paths` or the sandbox's
     `allowed_paths` say where it may work, and where both do, both hold; with neither it sees no note. `capabilities` not given: what the
-    sandbox's `workspace_access` says, else to read.
+    sandbox's `workspace_access` says, else to read. `Bash` among them is `bash: true`; `WebFetch` fetches pages of the hosts that the
+    network allows. `lane`: files that it may write even after it has read strangers' text. `allowed_interfaces`: of the interfaces that its
+    module may use, these; None: all. `requires_explicit_invocation`: only a person begins it; `requires_explicit_approval`: a person allows
+    it anew for each session. `load_cwd_claude_md`: it is told what the context file of the folder it works in says.
     """
 
     description: Annotated[str, Field(max_length=1_000)] = ""
@@ -150,6 +165,18 @@ class AgentConfig:
     model: Annotated[str, Field(max_length=200)] | None = None
     allow_workspace_skills: bool = False
     allow_user_skills: bool = False
+    lane: Paths = ()
+    allowed_interfaces: Annotated[tuple[str, ...] | None, Field(max_length=200)] = None
+    requires_explicit_approval: bool = False
+    requires_explicit_invocation: bool = False
+    load_cwd_claude_md: bool = False
+
+    def __post_init__(self) -> None:
+        """`Bash` among the capabilities is said in one place from here on."""
+        if self.capabilities and "bash" in self.capabilities:
+            object.__setattr__(self, "capabilities", tuple(one for one in self.capabilities if one != "bash"))
+            if self.bash is False:
+                object.__setattr__(self, "bash", True)
 
     @property
     def prompt_file(self) -> str | None:
@@ -180,7 +207,7 @@ class AgentConfig:
     def at(self, folder: str | None) -> AgentConfig:
         """The same, working in that folder of the vault: what `${CWD}` means. Without one, such paths mean nothing."""
         sandbox = self.sandbox and replace(self.sandbox, allowed_paths=_placed(self.sandbox.allowed_paths, folder))
-        return replace(self, paths=_placed(self.paths, folder), sandbox=sandbox)
+        return replace(self, paths=_placed(self.paths, folder), lane=_placed(self.lane, folder), sandbox=sandbox)
 
     def sees(self, path: str) -> bool:
         """Whether it may read that file of the vault, as far as its own paths go."""
@@ -191,11 +218,16 @@ class AgentConfig:
         return self.may_write and self._reaches(path)
 
     @property
+    def fetches(self) -> bool:
+        """Whether it may fetch pages, where it has a network: what it is told to, or all that it could where nothing was told."""
+        return self.capabilities is None or "webfetch" in self.capabilities
+
+    @property
     def _allowed(self) -> tuple[AgentCapability, ...]:
         access = _ACCESS[self.sandbox.workspace_access] if self.sandbox else None
         if self.capabilities is None:
             return _ACCESS["ro"] if access is None else access
-        return tuple(one for one in self.capabilities if access is None or one in access)
+        return tuple(one for one in self.capabilities if one in {"read", "write"} and (access is None or one in access))
 
     def _reaches(self, path: str) -> bool:
         lists = [self.paths, self.sandbox.allowed_paths if self.sandbox else ()]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from parachuted.grants.agent_config import SandboxConfig
+from parachuted.grants.control import is_code, is_control, is_hidden
 from parachuted.keys import Grant
 
 Entry: TypeAlias = Literal["bubble", "chat", "schedule", "bot", "module", "maintenance", "cli", "http"]
@@ -34,10 +35,22 @@ class AgentGrant:
     native: tuple[str, ...] = ()
     bash: bool | tuple[str, ...] = False
     network: Network = "none"
-    sandbox: SandboxConfig = SandboxConfig()
+    sandbox: SandboxConfig = field(default_factory=SandboxConfig)
     asks: bool = False
 
     @property
     def needs_container(self) -> bool:
         """Whether it can only run in a container: our own tools need none."""
         return bool(self.native)
+
+    def may_read(self, path: str) -> bool:
+        """Whether that file of the vault exists for it: never what is hidden, nor a module's code."""
+        return not is_hidden(path) and not is_code(path) and self.reads.sees(path)
+
+    def may_enter(self, folder: str) -> bool:
+        """Whether a file that it may read could be below that folder."""
+        return not is_hidden(folder) and not is_code(folder) and self.reads.enters(folder)
+
+    def may_write(self, path: str, *, tainted: bool = False) -> bool:
+        """Whether it may make, change or remove that file: never a control file; once it has read strangers' text, its lane alone."""
+        return not is_control(path) and self.writes.sees(path) and (not tainted or self.lane.sees(path))

@@ -22,6 +22,7 @@ _OF_THE_DOCUMENT: Mapping[str, type] = MappingProxyType({
 VALUES: Mapping[str, object] = MappingProxyType({
     "actor": "person",
     "agent": "reflection",
+    "answer": "once",
     "audio_path": None,
     "backend": "offline",
     "base": "sha256:" + "4" * 64,
@@ -45,7 +46,9 @@ VALUES: Mapping[str, object] = MappingProxyType({
     "from": "Projects/old/AGENTS.md",
     "hash": _DIGEST,
     "hook": "on-session-start.py",
+    "id": "p-5f0c9a1e",
     "kept": [],
+    "kind": "read",
     "last_assistant_message": "The garden's page is up to date.",
     "limit": 20,
     "message_count": 8,
@@ -68,6 +71,7 @@ VALUES: Mapping[str, object] = MappingProxyType({
     "run": None,
     "runs": ["r-20260106-1"],
     "sections": ["Current Focus"],
+    "session": _SESSION,
     "session_id": _SESSION,
     "source": "app",
     "source_id": "2026-01-06-120000",
@@ -83,8 +87,11 @@ VALUES: Mapping[str, object] = MappingProxyType({
     "tool_response": "Changed.",
     "tool_use_id": "toolu_01",
     "trigger": "auto",
+    "until": "2026-01-06T12:01:00Z",
     "version": "1.0.0",
     "watcher": "Projects/AGENTS.md",
+    "what": "Projects/garden/plan.md",
+    "why": "the plan is named in the page",
     "working_directory": "Projects/garden",
 })  # fmt: skip
 """What a field of an event's data holds in a sample."""

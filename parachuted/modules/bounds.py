@@ -6,19 +6,17 @@ is its own and others'.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
 from parachuted.errors import ActRefusedError, PathRefusedError
-from parachuted.grants.agent_config import AgentConfig, is_outside
-from parachuted.keys import Glob, Grant
+from parachuted.grants.agent_config import AgentConfig
+from parachuted.grants.agent_grant import AgentGrant
+from parachuted.grants.control import is_code, is_control, is_hidden
+from parachuted.grants.patterns import NOTHING, all_of, grant_of, within
+from parachuted.keys import Grant
 from parachuted.vault import VaultPath, printable
-
-NOTHING = Grant(alternatives=())
-_SHOWN = frozenset({".agents"})
-_PROGRAMS = "modules"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,14 +31,19 @@ class Bounds:
     @classmethod
     def of_module(cls, name: str, *, read: Iterable[str], write: Iterable[str]) -> Self:
         """Those of a module, by the patterns of its manifest."""
-        return cls(who=f"the module {name}", reads=_grant(read), writes=_grant(write))
+        return cls(who=f"the module {name}", reads=grant_of(read), writes=grant_of(write))
+
+    @classmethod
+    def of_agent(cls, who: str, grant: AgentGrant) -> Self:
+        """Those of one run of an agent."""
+        return cls(who=who, reads=grant.reads, writes=grant.writes, lacks="its paths or capabilities, or the module's permissions.{},")
 
     def narrowed(self, who: str, agent: AgentConfig, *more: AgentConfig) -> Bounds:
         """Those of an agent: what it is given, as far as all of these agree and the module itself may."""
         reads, writes = self.reads, self.writes
         for one in (agent, *more):
-            reads = _both(reads, one) if one.may_read else NOTHING
-            writes = _both(writes, one) if one.may_write else NOTHING
+            reads = within(reads, one) if one.may_read else NOTHING
+            writes = within(writes, one) if one.may_write else NOTHING
         return Bounds(who=who, reads=reads, writes=writes, lacks="its paths or capabilities, or the module's permissions.{},")
 
     def limited(self, grant: Grant) -> Bounds:
@@ -48,15 +51,15 @@ class Bounds:
         if grant.alternatives is None:
             return self
         lacks = f"{self.lacks.removesuffix(',')}, with the paths of the key that called,"
-        return Bounds(who=self.who, reads=_all_of(self.reads, grant), writes=_all_of(self.writes, grant), lacks=lacks)
+        return Bounds(who=self.who, reads=all_of(self.reads, grant), writes=all_of(self.writes, grant), lacks=lacks)
 
     def may_read(self, path: str) -> bool:
         """Whether that file exists for them."""
-        return not is_hidden(path) and not _is_code(path) and self.reads.sees(path)
+        return not is_hidden(path) and not is_code(path) and self.reads.sees(path)
 
     def may_enter(self, folder: str) -> bool:
         """Whether a file that they may read could be below that folder."""
-        return not is_hidden(folder) and not _is_code(folder) and self.reads.enters(folder)
+        return not is_hidden(folder) and not is_code(folder) and self.reads.enters(folder)
 
     def may_write(self, path: str) -> bool:
         """Whether they may make, change or remove that file."""
@@ -66,14 +69,14 @@ class Bounds:
         """Both the path that was asked for and where it leads must be theirs. Raises PathRefusedError or ActRefusedError."""
         if is_hidden(path):
             raise PathRefusedError(f"{printable(path)} is hidden: files and folders that begin with a dot are no notes")
-        if _is_code(path):
+        if is_code(path):
             raise PathRefusedError(f"{printable(path)} is a module's code, which no module reads")
         self._check(path, real, "read", self.may_read(path), self.may_read(real))
 
     def check_write(self, path: VaultPath, real: VaultPath) -> None:
         """The same for writing."""
         if is_control(path):
-            raise PathRefusedError(f"{printable(path)} belongs to a program, or to a module's code, which no module writes")
+            raise PathRefusedError(f"{printable(path)} belongs to a program, to a module's code, or to a person, and no module writes it")
         self._check(path, real, "write", self.may_write(path), self.may_write(real))
 
     def _check(self, path: VaultPath, real: VaultPath, what: str, may: bool, may_real: bool) -> None:  # noqa: FBT001
@@ -81,44 +84,3 @@ class Bounds:
             raise ActRefusedError(f"{self.who} may not {what} {printable(path)}: {self.lacks.format(what)} does not name it")
         if path != real and not may_real:  # where it leads is not told
             raise ActRefusedError(f"{self.who} may not {what} what the link {printable(path)} leads to")
-
-
-def is_hidden(path: str) -> bool:
-    """Whether a name on the way begins with a dot, and is not one that holds notes."""
-    return any(_plain(name).startswith(".") and name not in _SHOWN for name in path.split("/")) if path else False
-
-
-def is_control(path: str) -> bool:
-    """Whether it is a program's: any name with a dot before it, and the folder of modules."""
-    return _is_code(path) or any(_plain(name).startswith(".") for name in path.split("/"))
-
-
-def _is_code(path: str) -> bool:
-    return _plain(path.partition("/")[0]) == _PROGRAMS
-
-
-def _grant(patterns: Iterable[str]) -> Grant:
-    globs = tuple(map(Glob, patterns))
-    return Grant(alternatives=((globs,),)) if globs else NOTHING
-
-
-def _both(grant: Grant, agent: AgentConfig) -> Grant:
-    """What the grant sees and each of the agent's lists of paths names; an agent that names none sees none."""
-    lists = [agent.paths, agent.sandbox.allowed_paths if agent.sandbox else ()]
-    told = [one for one in lists if one]
-    if not told:
-        return NOTHING
-    more = tuple(tuple(Glob(path) for path in paths if not is_outside(path) and "${" not in path) for paths in told)
-    return _all_of(grant, Grant(alternatives=(more,)))
-
-
-def _all_of(one: Grant, other: Grant) -> Grant:
-    """What both see."""
-    if one.alternatives is None or other.alternatives is None:
-        return one if other.alternatives is None else other
-    return Grant(alternatives=tuple((*mine, *its) for mine in one.alternatives for its in other.alternatives))
-
-
-def _plain(name: str) -> str:
-    """The name as a file system that is lenient about letter case and invisible characters would take it."""
-    return "".join(one for one in unicodedata.normalize("NFKC", name).casefold() if unicodedata.category(one) != "Cf")

@@ -17,7 +17,7 @@ from pydantic.dataclasses import dataclass
 
 from parachuted.errors import ModuleFailedError
 from parachuted.grants.agent_config import AgentConfig, SandboxConfig, YesOrList, is_outside, normal_pattern
-from parachuted.modules.bounds import is_control, is_hidden
+from parachuted.grants.control import is_code, is_control, is_hidden
 from parachuted.modules.declare import EVENT_NAME, TOOL_NAME
 from parachuted.modules.wording import Place, told
 from parachuted.vault.bounded_yaml import YamlRefusedError, read_events
@@ -63,7 +63,7 @@ def matching(pattern: re.Pattern[str], wanted: str) -> AfterValidator:
 
 def _read_pattern(text: str) -> str:
     pattern = _inside(text)
-    if is_hidden(pattern) or (is_control(pattern.partition("/")[0]) and not pattern.startswith(".")):
+    if is_hidden(pattern) or is_code(pattern):
         raise ValueError(f"{text[:80]!r} is a program's, or a module's code; no module reads it")
     return pattern
 
@@ -71,7 +71,7 @@ def _read_pattern(text: str) -> str:
 def _write_pattern(text: str) -> str:
     pattern = _inside(text)
     if is_control(pattern):
-        raise ValueError(f"{text[:80]!r} is a program's, or a module's code; no module writes it")
+        raise ValueError(f"{text[:80]!r} is a program's, a module's code, or a person's to decide; no module writes it")
     return pattern
 
 

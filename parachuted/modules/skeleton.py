@@ -7,7 +7,7 @@ from pathlib import Path
 from string import Template
 
 from parachuted.errors import ModuleFailedError
-from parachuted.modules.bounds import is_control
+from parachuted.grants.control import is_control
 from parachuted.modules.manifest import NAME
 
 _MANIFEST = """\

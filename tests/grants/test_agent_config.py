@@ -96,6 +96,20 @@ def test_capabilities_and_sandbox_must_both_allow(access, capabilities, reads, w
     assert (agent.sees("a/b.md"), agent.edits("a/b.md")) == (reads, writes)
 
 
+def test_a_shell_is_one_thing_however_it_is_said():
+    told = AGENT.validate_python({"paths": ["a/"], "capabilities": ["Read", "Bash"]})
+
+    assert (told.bash, told.capabilities) == (True, ("read",))
+    assert AGENT.validate_python({"capabilities": ["Bash"], "bash": ["git"]}).bash == ("git",)
+    assert told.at("x").bash is True
+
+
+def test_the_lane_is_placed_as_paths_are():
+    told = AGENT.validate_python({"paths": ["a/"], "lane": ["${CWD}/log.md"]})
+
+    assert told.at("a").lane == ("a/log.md",)
+
+
 def test_where_both_lists_speak_both_hold():
     agent = AgentConfig(paths=("a/**", "b/**"), sandbox=SandboxConfig(workspace_access="ro", allowed_paths=("b/**", "c/**")))
 
@@ -151,8 +165,8 @@ def test_sizes_of_memory(text, size):
         ({"paths": ["~/../x"]}, "is no path"),
         ({"paths": ["${CWD}/../x"]}, "no pattern of paths"),
         ({"paths": [7]}, "should be a valid string"),
-        ({"capabilities": ["Bash"]}, "say bash: true beside it"),
-        ({"capabilities": ["WebFetch"]}, "say network: true beside it"),
+        ({"capabilities": ["Computer"]}, "Bash is what there is"),
+        ({"capabilities": ["WebSearch"]}, "WebFetch, with network: true beside it, is what there is"),
         ({"capabilities": ["fly"]}, "none of read, write"),
         ({"capabilities": "read"}, "should be a list"),
         ({"bash": "git"}, "should be true, false or a list"),

@@ -7,7 +7,7 @@ import pytest
 from parachuted.errors import ActRefusedError, PathRefusedError
 from parachuted.keys import Glob, Grant
 from parachuted.modules import AgentConfig, SandboxConfig
-from parachuted.modules.bounds import Bounds, is_control, is_hidden
+from parachuted.modules.bounds import Bounds
 from parachuted.vault import VaultPath
 
 DAILY = Bounds.of_module("daily", read=["Daily/**", "parachute/memory.md"], write=["Daily/**"])
@@ -86,18 +86,3 @@ def test_both_ends_of_a_link_are_judged_and_where_it_leads_is_not_told():
             check(outside, inside)
     with pytest.raises(PathRefusedError):
         DAILY.check_write(VaultPath("Modules/daily/module.py"), inside)
-
-
-@pytest.mark.parametrize("path", ["a/.b/c", ".x", "a/.x", "Daily/.git/config"])
-def test_names_with_a_dot_before_them_are_hidden_and_nobodys_to_write(path):
-    assert (is_hidden(path), is_control(path)) == (True, True)
-
-
-@pytest.mark.parametrize("path", ["Modules/a", "mODULES/a", "Modules", "Daily/.agents/x.md"])
-def test_what_rules_agents_and_modules_is_nobodys_to_write(path):
-    assert (is_hidden(path), is_control(path)) == (False, True)
-
-
-@pytest.mark.parametrize("path", ["Daily/modules/a.md", "Modulesx/a.md", "a.b/c", "a..b", ""])
-def test_other_names_are_notes(path):
-    assert (is_hidden(path), is_control(path)) == (False, False)

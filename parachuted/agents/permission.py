@@ -1,0 +1,190 @@
+"""Permission: what an agent asks a person for while it works, beyond what it was given. Unanswered is denied.
+
+A question is told to whoever listens to events, and answered by its id: once, for the session, or never. An agent that asks and asks gets
+no further than a few questions, and what was answered with never is not asked again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal, TypeAlias
+
+from parachuted.errors import NotFoundError
+from parachuted.events import Bus
+from parachuted.state import Table
+from parachuted.vault import printable
+
+WishKind: TypeAlias = Literal["read", "write", "bash", "network", "trusted"]
+Answer: TypeAlias = Literal["once", "session", "never"]
+ANSWERS: tuple[Answer, ...] = ("once", "session", "never")
+
+_LONGEST_WHAT = 1_000
+_LONGEST_WHY = 500
+_MOST_OPEN_OF_A_RUN = 3
+_MOST_OF_A_RUN = 20
+_MOST_OPEN = 50
+_MOST_RUNS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What an agent wants: to read or write `what` (a path), run it (a command), reach it (`host:port`), or work as `trusted` at all.
+
+    `why` is the agent's own words, which may be anybody's.
+    """
+
+    kind: WishKind
+    what: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A wish that waits for a person. `until`: when it counts as denied."""
+
+    id: str
+    at: datetime
+    until: datetime
+    run: str
+    session: str | None
+    agent: str
+    wish: Wish
+
+
+@dataclass(slots=True, kw_only=True)
+class _Open:
+    question: Question
+    answer: asyncio.Future[bool]
+    waiting: int = 0
+
+
+class Permissions:
+    """Asks, waits and remembers. All on the event loop. `never` keeps, beyond the daemon's life, what is not to be asked again."""
+
+    def __init__(self, bus: Bus, clock: Callable[[], datetime], wait_s: float = 60, *, never: Table | None = None) -> None:
+        """`wait_s`: how long a question waits for its answer, in seconds."""
+        self._bus, self._clock, self._wait_s, self._never = bus, clock, wait_s, never
+        self._open: dict[str, _Open] = {}
+        self._denied: set[str] = set() if never is None else {key for key, _row in never.items()}
+        self._allowed: dict[str, set[str]] = {}
+        self._asked: OrderedDict[str, int] = OrderedDict()
+
+    async def ask(self, *, run: str, session: str | None, agent: str, wish: Wish) -> bool:
+        """Whether a person allows that. False when nobody answers in time, and when this run has asked too much already."""
+        key, scope = _key(agent, wish), session or run
+        if len(wish.what) > _LONGEST_WHAT or key in self._denied:
+            return False
+        if key in self._allowed.get(scope, ()):
+            return True
+        waiting = self._same(key, scope) or self._begun(run, session, agent, wish)
+        return waiting is not None and await self._answer_to(waiting)
+
+    def pending(self) -> list[Question]:
+        """What waits for an answer, the oldest first."""
+        return [one.question for one in self._open.values()]
+
+    def never(self) -> list[str]:
+        """What is not asked again, as `agent kind what`."""
+        return sorted(" ".join(key.split("\0")) for key in self._denied)
+
+    def answer(self, question_id: str, answer: Answer) -> Question:
+        """Answer a question. Raises NotFoundError when none waits by that id: it was answered, or nobody waits any more."""
+        one = self._open.pop(question_id, None)
+        if one is None:
+            raise NotFoundError(f"no question {question_id[:80]!r} waits for an answer; `parachute permissions list` shows those that do")
+        question = one.question
+        key = _key(question.agent, question.wish)
+        if answer == "never":
+            self._denied.add(key)
+            if self._never is not None:
+                self._never.put(key, {"at": self._clock().isoformat()})
+        elif answer == "session":
+            self._allowed.setdefault(question.session or question.run, set()).add(key)
+        if not one.answer.done():
+            one.answer.set_result(answer != "never")
+        self._tell(question, answer)
+        return question
+
+    def forget(self, agent: str) -> int:
+        """Let that agent ask again what was answered with never; how much that was."""
+        gone = [key for key in self._denied if key.partition("\0")[0] == agent]
+        self._denied.difference_update(gone)
+        if self._never is not None:
+            for key in gone:
+                self._never.drop(key)
+        return len(gone)
+
+    def end_session(self, session: str) -> None:
+        """What was allowed for that session, or for a run that had none, is allowed no longer; what it still asks is denied."""
+        self._allowed.pop(session, None)
+        for one in [one for one in self._open.values() if session in {one.question.session, one.question.run}]:
+            self._close(one, "ended")
+
+    def end_run(self, run: str) -> None:
+        """A run is over: what it still asks is denied, and what it was allowed outside of any session is so no longer."""
+        self._asked.pop(run, None)
+        self.end_session(run)
+
+    def _same(self, key: str, scope: str) -> _Open | None:
+        """The same question of the same run or session, which waits already."""
+        for one in self._open.values():
+            if scope == (one.question.session or one.question.run) and key == _key(one.question.agent, one.question.wish):
+                return one
+        return None
+
+    def _begun(self, run: str, session: str | None, agent: str, wish: Wish) -> _Open | None:
+        """A new question, told to all who listen; None when there are too many."""
+        asked = self._asked.get(run, 0)
+        of_run = sum(one.question.run == run for one in self._open.values())
+        if asked >= _MOST_OF_A_RUN or of_run >= _MOST_OPEN_OF_A_RUN or len(self._open) >= _MOST_OPEN:
+            return None
+        self._asked[run] = asked + 1
+        while len(self._asked) > _MOST_RUNS:
+            self._asked.popitem(last=False)
+        now = self._clock()
+        question = Question(
+            id=f"p-{secrets.token_hex(4)}", at=now, until=now + timedelta(seconds=self._wait_s), run=run, session=session, agent=agent,
+            wish=Wish(kind=wish.kind, what=wish.what, why=wish.why[:_LONGEST_WHY]),
+        )  # fmt: skip
+        one = self._open[question.id] = _Open(question=question, answer=asyncio.get_running_loop().create_future())
+        self._bus.publish(
+            "permission.requested", id=question.id, run=run, session=session, agent=agent, kind=wish.kind, what=printable(wish.what),
+            why=printable(question.wish.why), until=question.until.isoformat(),
+        )  # fmt: skip
+        return one
+
+    async def _answer_to(self, one: _Open) -> bool:
+        one.waiting += 1
+        try:
+            async with asyncio.timeout(self._wait_s):
+                return await asyncio.shield(one.answer)
+        except TimeoutError:
+            self._close(one, "unanswered")
+            return False
+        finally:
+            one.waiting -= 1
+            if not one.waiting:  # whoever asked was ended
+                self._close(one, "ended")
+
+    def _close(self, one: _Open, answer: str) -> None:
+        if self._open.pop(one.question.id, None) is None:
+            return
+        if not one.answer.done():
+            one.answer.set_result(False)
+        self._tell(one.question, answer)
+
+    def _tell(self, question: Question, answer: str) -> None:
+        wish = question.wish
+        self._bus.publish(
+            "permission.answered", id=question.id, run=question.run, session=question.session, agent=question.agent, kind=wish.kind,
+            what=printable(wish.what), answer=answer,
+        )  # fmt: skip
+
+
+def _key(agent: str, wish: Wish) -> str:
+    return f"{agent}\0{wish.kind}\0{wish.what}"

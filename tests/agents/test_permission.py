@@ -1,0 +1,192 @@
+"""Permission: what an agent asks for while it works, and what comes of each answer."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from parachuted.agents.permission import Answer, Permissions, Question, Wish
+from parachuted.errors import NotFoundError
+from parachuted.events import Bus
+from parachuted.events.bus import Event
+from parachuted.state import open_state
+
+AT = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)
+DIARY = Wish(kind="read", what="Diary/2026.md", why="the plan says it is there")
+
+
+def now() -> datetime:
+    return AT
+
+
+class Desk:
+    """A person who hears questions, and answers each with the next of some answers; with None, not at all."""
+
+    def __init__(self, *answers: Answer | None, wait_s: float = 30, never=None) -> None:
+        self.bus = Bus(now)
+        self.permissions = Permissions(self.bus, now, wait_s, never=never)
+        self.events: list[Event] = []
+        self._answers = list(answers)
+        self.bus.listen(self._hear)
+
+    def _hear(self, event: Event) -> None:
+        self.events.append(event)
+        if event.event == "permission.requested" and self._answers and (answer := self._answers.pop(0)) is not None:
+            self.permissions.answer(str(event.data["id"]), answer)
+
+    async def ask(self, wish: Wish = DIARY, *, run: str = "r1", session: str | None = "s1", agent: str = "work/helper") -> bool:
+        async with asyncio.timeout(10):
+            return await self.permissions.ask(run=run, session=session, agent=agent, wish=wish)
+
+    def told(self, name: str) -> list[Event]:
+        return [event for event in self.events if event.event == name]
+
+    async def question(self) -> Question:
+        async with asyncio.timeout(10):
+            while not (found := self.permissions.pending()):
+                await asyncio.sleep(0)
+        return found[0]
+
+
+async def test_a_wish_is_told_to_whoever_listens_and_once_means_once():
+    desk = Desk("once", None, wait_s=0.02)
+
+    assert await desk.ask()
+    assert not await desk.ask()
+
+    first, second = desk.told("permission.requested")
+    assert (first.data["agent"], first.data["kind"], first.data["what"]) == ("work/helper", "read", "Diary/2026.md")
+    assert (first.data["why"], first.data["run"], first.data["session"]) == ("the plan says it is there", "r1", "s1")
+    assert first.data["until"] == "2026-11-22T09:00:00.020000+00:00"
+    assert [event.data["answer"] for event in desk.told("permission.answered")] == ["once", "unanswered"]
+    assert first.data["id"] != second.data["id"]
+
+
+async def test_unanswered_is_denied_and_nothing_waits_any_more():
+    desk = Desk(wait_s=0.02)
+
+    assert not await desk.ask()
+    assert desk.permissions.pending() == []
+    with pytest.raises(NotFoundError, match="parachute permissions list"):
+        desk.permissions.answer(str(desk.events[0].data["id"]), "once")
+
+
+async def test_what_is_allowed_for_a_session_is_not_asked_again_in_it():
+    desk = Desk("session", "never")
+
+    assert await desk.ask()
+    assert await desk.ask(run="r2")
+    assert len(desk.told("permission.requested")) == 1
+    assert not await desk.ask(session="s2")
+
+
+async def test_another_file_another_act_and_another_agent_are_other_wishes():
+    desk = Desk("session", None, None, None, wait_s=0.02)
+
+    assert await desk.ask()
+    assert not await desk.ask(Wish(kind="write", what=DIARY.what))
+    assert not await desk.ask(Wish(kind="read", what="Diary/2025.md"))
+    assert not await desk.ask(agent="work/other")
+
+
+async def test_the_end_of_a_session_takes_back_what_it_was_allowed():
+    desk = Desk("session", None, wait_s=0.02)
+    assert await desk.ask()
+
+    desk.permissions.end_session("s1")
+
+    assert not await desk.ask()
+
+
+async def test_without_a_session_it_lasts_as_long_as_the_run():
+    desk = Desk("session", None, wait_s=0.02)
+
+    assert await desk.ask(session=None)
+    assert await desk.ask(session=None)
+    desk.permissions.end_run("r1")
+    assert not await desk.ask(session=None)
+
+
+async def test_never_is_never_asked_again_also_after_a_restart(tmp_path: Path):
+    state = open_state(tmp_path / "state.journal")
+    desk = Desk("never", never=state.table("never"))
+    assert not await desk.ask()
+    state.close()
+
+    state = open_state(tmp_path / "state.journal")
+    again = Desk("once", never=state.table("never"))
+
+    assert not await again.ask(run="r9", session="s9")
+    assert again.events == []
+    assert again.permissions.never() == ["work/helper read Diary/2026.md"]
+    assert again.permissions.forget("work/helper") == 1
+    assert await again.ask()
+    state.close()
+
+
+async def test_the_same_question_asked_twice_at_once_is_one():
+    desk = Desk()
+    async with asyncio.TaskGroup() as group:
+        both = [group.create_task(desk.ask()) for _ in range(2)]
+        question = await desk.question()
+        await asyncio.sleep(0)
+        desk.permissions.answer(question.id, "once")
+
+    assert [one.result() for one in both] == [True, True]
+    assert len(desk.told("permission.requested")) == 1
+
+
+async def test_an_agent_that_asks_and_asks_is_denied_unheard():
+    desk = Desk(wait_s=0.001)
+    for number in range(100):
+        assert not await desk.ask(Wish(kind="read", what=f"Diary/{number}.md"))
+
+    assert len(desk.told("permission.requested")) == 20
+    assert not await desk.ask(run="r2", session="s2")
+    assert len(desk.told("permission.requested")) == 21
+
+
+async def test_no_more_than_three_questions_of_a_run_wait_at_once():
+    desk = Desk(wait_s=0.05)
+    async with asyncio.TaskGroup() as group:
+        for number in range(10):
+            group.create_task(desk.ask(Wish(kind="read", what=f"Diary/{number}.md")))
+
+    assert len(desk.told("permission.requested")) == 3
+
+
+async def test_a_run_that_is_ended_leaves_no_question_behind():
+    desk = Desk()
+    async with asyncio.TaskGroup() as group:
+        asking = group.create_task(desk.ask())
+        question = await desk.question()
+        asking.cancel()
+
+    assert desk.permissions.pending() == []
+    assert desk.told("permission.answered")[0].data["answer"] == "ended"
+    with pytest.raises(NotFoundError):
+        desk.permissions.answer(question.id, "session")
+
+
+async def test_the_end_of_a_run_denies_what_it_still_asks():
+    desk = Desk()
+    async with asyncio.TaskGroup() as group:
+        asking = group.create_task(desk.ask())
+        await desk.question()
+        desk.permissions.end_run("r1")
+
+    assert asking.result() is False
+
+
+async def test_what_an_agent_says_of_its_wish_is_cut_and_shown_safely():
+    desk = Desk(wait_s=0.001)
+
+    assert not await desk.ask(Wish(kind="bash", what="ls\x1b[2J", why="x" * 10_000))
+    assert not await desk.ask(Wish(kind="bash", what="x" * 10_000))
+
+    (told,) = desk.told("permission.requested")
+    assert told.data["what"] == "ls\\x1b[2J"
+    assert len(str(told.data["why"])) == 500
