@@ -10,8 +10,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from parachuted.agents import Backend, Job, Limits
+from parachuted.agents.at_work import AtWork, Working
 from parachuted.bubbling import Review, Reviews, Watches
-from parachuted.errors import ActRefusedError, AgentFailedError, AgentUnavailableError, ParachuteError, StorageFailedError
+from parachuted.errors import (
+    ActRefusedError,
+    AgentFailedError,
+    AgentStoppedError,
+    AgentUnavailableError,
+    ParachuteError,
+    StorageFailedError,
+)
 from parachuted.events import Bus
 from parachuted.events.audit import Recorder, Unrecorded
 from parachuted.hooks import told_cause, told_data
@@ -20,8 +28,9 @@ from parachuted.tasks import Causes, Outcome, Queue, Task
 from parachuted.tools.account import NAME, Account, Accounts
 from parachuted.tools.audited import RunAudit
 from parachuted.tools.briefing import SYSTEM_PROMPT, changed_notes, prompt_for
-from parachuted.tools.context_files import ContextFiles, Grant
+from parachuted.tools.context_files import ContextFiles, Grant, finished
 from parachuted.tools.hooked import AgentHooks, Asker, Unasked
+from parachuted.tools.undo import Undo
 from parachuted.vault import Author, History, Index, Objects, Store, VaultPath, printable
 
 log = logging.getLogger(__name__)
@@ -52,6 +61,7 @@ class Parts:
     notice: Callable[[Iterable[str]], Awaitable[None]]
     audit: Recorder = field(default_factory=Unrecorded)
     asker: Asker = field(default_factory=Unasked)
+    at_work: AtWork = field(default_factory=AtWork)
 
 
 class Curator:
@@ -73,7 +83,12 @@ class Curator:
         audit = RunAudit(self._parts.audit, self._parts.clock, task, agent=NAME, backend=self._backend.name)
         audit.began()
         try:
-            outcome = await self._ask(account, files, audit)
+            working = Working(run=str(task.run), agent=NAME, entry="bubble", since=account.started)
+            outcome = await self._parts.at_work.hold(working, self._ask(account, files, audit))
+        except AgentStoppedError as error:
+            audit.ended(Outcome(result="failed", reason=error.message))
+            await self._stopped(looked, account, error.message)
+            raise AgentUnavailableError(error.message) from error
         except AgentUnavailableError as error:
             audit.ended(Outcome(result="failed", reason=error.message))
             await self._give_up(looked)
@@ -145,6 +160,7 @@ class Curator:
             id=str(task.run), watcher=printable(task.watcher), system_prompt=SYSTEM_PROMPT, prompt=account.prompt,
             tools=hooks.tools(audit.tools(files.tools())),
             limits=self._limits, changes=tuple(account.changes), at=account.started, session_id=self._session(task.watcher),
+            agent=NAME, causes=task.causes,
         )  # fmt: skip
         try:
             await self._follow(job, account, audit)
@@ -238,6 +254,21 @@ class Curator:
                     settle(self._parts.reviews, review, self._digest(review.path), self._parts.clock(), failed=failed)
             await asyncio.sleep(0)
         self._parts.queue.finish(task)
+
+    async def _stopped(self, looked: Sequence[Review], account: Account, reason: str) -> None:
+        """The run was ended and is done again later, so what it wrote until then would stand there twice: it is taken back."""
+        parts, run = self._parts, str(account.task.run)
+        undo = Undo(
+            store=parts.store, objects=parts.objects, history=parts.history, bus=parts.bus, clock=parts.clock, notice=parts.notice
+        )  # fmt: skip
+        reverted = await finished(undo.take_back, [run])
+        for one in reverted:
+            if one.kept:
+                log.warning("some text of a run that was ended stays", extra={"run": run, "path": printable(one.path)})
+        await parts.notice([one.path for one in reverted if one.changed])
+        account.written = ()
+        await self._give_up(looked)
+        await asyncio.to_thread(self._accounts.wait, account, reason)
 
     async def _give_up(self, looked: Sequence[Review]) -> None:
         for piece in _pieces(looked):

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents import Job, Step
+from parachuted.agents import Job, Step, call_tool
 from parachuted.errors import AgentFailedError, AgentUnavailableError, StorageFailedError
 from parachuted.testing import Block, ScriptedBackend, say, use
+from parachuted.tools import Curator
 from parachuted.tools import curator as curator_module
 from tests.bubbling.desk import watching
-from tests.tools.study import Study
+from tests.tools.study import LIMITS, Study
 
 A = "# A\n\n## Facts\n\n- one\n"
 B = A.replace("one", "two")
@@ -347,3 +348,30 @@ async def test_a_note_that_is_gone_is_told_to_the_agent_and_not_made_again(tmp_p
     assert outcome.result == "unchanged"
     assert "(cannot be read: w.md is not in the vault)" in study.backend.jobs[0].prompt
     assert not (study.vault / "w.md").exists()
+
+
+async def test_a_run_that_is_stopped_is_taken_back_and_its_task_waits_to_be_done_anew(tmp_path: Path):
+    study = await study_with(tmp_path)
+
+    async def half_done(job: Job) -> list[Block]:
+        await call_tool(job.tools, "update_context", update().input)
+        assert [(one.agent, one.entry) for one in study.parts.at_work.all()] == [("curator", "bubble")]
+        assert study.text("w") != W
+        study.parts.at_work.end("you stopped all agents")
+        await asyncio.Event().wait()
+        return []
+
+    study.curator = Curator(study.parts, ScriptedBackend(half_done), model=None, limits=LIMITS)
+    with pytest.raises(AgentUnavailableError, match="you stopped all agents"):
+        await study.run("w")
+
+    assert study.text("w") == W
+    (document,) = study.history.runs()
+    assert (document["outcome"], document["reason"], document["wrote"]) == ("waiting", "you stopped all agents", [])
+    study.curator = Curator(study.parts, ScriptedBackend([update()]), model=None, limits=LIMITS)
+    (task,) = study.queue.running()
+    with study.state.batch():
+        study.queue.put_back(task, due_at=study.now, reason=None)
+    assert (await study.run("w")).result == "changed"
+    assert study.text("w") == W.replace("- old", "- new")
+    assert study.parts.at_work.all() == []
