@@ -1,1 +1,36 @@
 """Sandbox: containers for agents with a shell. Its heavy part, engine.py, is loaded at its first use."""
+
+from parachuted.agents.sandbox.box_spec import (
+    CLI_IN_BOX,
+    GATEWAY_SOCKET,
+    HOME_IN_BOX,
+    OUTSIDE_IN_BOX,
+    PROXY_SOCKET,
+    SOCKETS_IN_BOX,
+    VAULT_IN_BOX,
+    BoxSpec,
+    Image,
+    Shape,
+    Slot,
+)
+from parachuted.agents.sandbox.container import Container
+from parachuted.agents.sandbox.options import container_options
+from parachuted.agents.sandbox.sandboxes import Sandboxes, SandboxStatus
+
+__all__ = [
+    "CLI_IN_BOX",
+    "GATEWAY_SOCKET",
+    "HOME_IN_BOX",
+    "OUTSIDE_IN_BOX",
+    "PROXY_SOCKET",
+    "SOCKETS_IN_BOX",
+    "VAULT_IN_BOX",
+    "BoxSpec",
+    "Container",
+    "Image",
+    "SandboxStatus",
+    "Sandboxes",
+    "Shape",
+    "Slot",
+    "container_options",
+]

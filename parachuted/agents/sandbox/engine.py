@@ -1,7 +1,252 @@
-"""Engine: the Docker engine of this machine, through the `docker` package, which blocks and so works in threads of its own."""
+"""Engine: the Docker engine of this machine, through the `docker` package. All of it blocks, and is called in threads."""
 
 from __future__ import annotations
 
-import docker
+import contextlib
+import io
+import json
+import os
+import socket
+import sys
+import tarfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, cast
 
-CLIENT = docker.DockerClient
+import docker
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+from requests.exceptions import RequestException
+
+from parachuted.agents.sandbox.box_spec import HOME_IN_BOX, OUTSIDE_IN_BOX, SOCKETS_IN_BOX, VAULT_IN_BOX, Image, Shape, Slot
+from parachuted.agents.sandbox.options import LABEL, SLOT_LABEL, container_options
+from parachuted.errors import AgentUnavailableError
+
+BUILT, HOST = "parachute-sandbox:latest", "parachute-sandbox:host"
+_ANSWER_S = 20
+_HELLO_S = 10.0
+_HEADER, _STDOUT = 8, 1
+_LONGEST_HELLO = 10_000
+_GONE_S, _LOOK_S = 10.0, 0.02
+_USED = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_OF_ETC = ("/etc/alternatives", "/etc/ssl/certs")
+_EMPTY = ("tmp", "run", "var/tmp", "proc", "dev", "sys", "etc", "opt/parachute", VAULT_IN_BOX[1:], HOME_IN_BOX[1:], SOCKETS_IN_BOX[1:])
+_BUILD_S = 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launched:
+    """A container that has said hello and waits to be told what to run; `stream` is its stdin and stdout."""
+
+    id: str
+    stream: socket.socket
+
+
+class Engine:
+    """One engine. Raises AgentUnavailableError, in words, for whatever it does not do."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        given = {name: value for name, value in env.items() if name.startswith("DOCKER_")}
+        with _in_words("no Docker engine answers; install and start Docker, then run `parachute sandbox doctor`"):
+            self._client = docker.DockerClient.from_env(environment=given, version="auto", timeout=_ANSWER_S, max_pool_size=32)
+            self.version = str(self._client.version()["Version"])
+            options = [str(one) for one in self._client.info().get("SecurityOptions") or []]
+        self.lacks = [name for name in ("seccomp",) if not any(name in one for one in options)]
+        self.is_rootless = any("rootless" in one for one in options)
+
+    def image(self) -> Image | None:
+        """The image that agents run in: the built one, else the one of this machine's own programs."""
+        with _in_words("the engine does not tell its images"):
+            for name, mounts in ((BUILT, ()), (HOST, _host_mounts())):
+                with contextlib.suppress(ImageNotFound):
+                    self._client.images.get(name)
+                    return Image(name=name, kind="host" if name == HOST else "built", mounts=tuple(mounts))
+        return None
+
+    def launch(self, shape: Shape, slot: Slot, image: Image, *, user: tuple[int, int], daemon: str) -> Launched:
+        """Start a container on that slot, and see that what is mounted is what stands there.
+
+        The folders are held open from before it starts until it has told which ones it sees: one that was swapped in between is another.
+        """
+        api = self._client.api
+        pinned = {VAULT_IN_BOX: slot.work, HOME_IN_BOX: slot.home, SOCKETS_IN_BOX: slot.sockets, OUTSIDE_IN_BOX: slot.outside}
+        with contextlib.ExitStack() as stack:
+            held = {target: _hold(path, stack) for target, path in pinned.items()}
+            options = container_options(shape, slot, image, user=user, daemon=daemon)
+            with _in_words("the engine did not make a container"):
+                made = str(api.create_container_from_config(options, name=f"parachute-sandbox-{slot.id}")["Id"])
+            try:
+                with _in_words("the engine did not start the container"):
+                    stream = _raw(api.attach_socket(made, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}))
+                    stack.callback(stream.close)
+                    api.start(made)
+                _check(_hello(stream), slot, held)
+                return Launched(id=made, stream=stream.dup())
+            except BaseException:
+                self.remove(made)
+                raise
+
+    def exit_code(self, container: str) -> tuple[int, bool]:
+        """What it ended with, and whether for want of memory."""
+        with _in_words("the engine does not tell how the container ended"):
+            self._client.api.wait(container, timeout=_ANSWER_S)
+            state = self._client.api.inspect_container(container)["State"]
+        return int(state["ExitCode"]), bool(state["OOMKilled"])
+
+    def remove(self, container: str) -> None:
+        """End it, whatever runs in it, and leave nothing of it. None there is as good."""
+        until = time.monotonic() + _GONE_S
+        while True:
+            try:
+                self._client.api.remove_container(container, force=True, v=True)
+            except NotFound:
+                return
+            except (APIError, DockerException, RequestException) as error:  # such as: its removal is in progress already
+                if time.monotonic() > until:
+                    raise AgentUnavailableError(f"the engine did not end a container: {_words(error)}") from error
+            time.sleep(_LOOK_S)
+
+    def strays(self, daemon: str) -> dict[str, str]:
+        """All containers of that daemon, running or not, each with its slot."""
+        with _in_words("the engine does not tell its containers"):
+            found = self._client.api.containers(all=True, filters={"label": f"{LABEL}={daemon}"})
+        return {str(one["Id"]): str(one["Labels"].get(SLOT_LABEL)) for one in found}
+
+    def build(self, dockerfile: str) -> Iterator[str]:
+        """Build the image, and tell line by line how that goes."""
+        with _in_words("the image was not built"):
+            files = _tar({"Dockerfile": dockerfile.encode()})
+            lines = self._client.api.build(
+                fileobj=files, custom_context=True, tag=BUILT, rm=True, forcerm=True, decode=True, timeout=_BUILD_S
+            )  # fmt: skip
+            for line in lines:
+                if "error" in line:
+                    raise AgentUnavailableError(f"the image was not built: {str(line['error']).strip()[:500]}")
+                text = str(line.get("stream") or line.get("status") or "").rstrip()
+                if text:
+                    yield text
+
+    def build_offline(self) -> Iterator[str]:
+        """Make the image of this machine's own programs: empty but for the folders that they are mounted on, so it needs no network."""
+        if sys.platform != "linux":
+            raise AgentUnavailableError("only Linux programs run in a container; run `parachute sandbox build` without --offline")
+        yield f"an empty image, into which {', '.join(_host_mounts())} of this machine are mounted, read only"
+        repository, _, tag = HOST.partition(":")
+        with _in_words("the image was not made"):
+            said = self._client.api.import_image_from_data(_host_tar().getvalue(), repository=repository, tag=tag)
+            answer = json.loads(str(said).strip().splitlines()[-1])
+        if "error" in answer:
+            raise AgentUnavailableError(f"the image was not made: {answer['error']}")
+        yield f"made {HOST}"
+
+    def close(self) -> None:
+        """Give its connections back."""
+        self._client.close()
+
+
+@contextlib.contextmanager
+def _in_words(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (DockerException, RequestException, OSError) as error:
+        raise AgentUnavailableError(f"{what} ({_words(error)})") from error
+
+
+def _words(error: BaseException) -> str:
+    text = str(error.explanation if isinstance(error, APIError) and error.explanation else error)
+    return " ".join(text.split())[:300]
+
+
+def _hold(path: Path, stack: contextlib.ExitStack) -> tuple[int, int]:
+    """Open the folder, keep it open, and tell which one it is: while it is open, no other can be given its number."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    stack.callback(os.close, descriptor)
+    at = os.fstat(descriptor)
+    return at.st_dev, at.st_ino
+
+
+def _raw(attached: Any) -> socket.socket:  # noqa: ANN401  docker has no types
+    found = getattr(attached, "_sock", attached)
+    if not isinstance(found, socket.socket):
+        raise AgentUnavailableError("the engine's connection is of a kind that cannot be used here; use its unix socket")
+    stream = found.dup()
+    attached.close()
+    return stream
+
+
+def _hello(stream: socket.socket) -> Mapping[str, Any]:
+    """The one line that the first process says, as the engine frames it: a header of eight bytes before each piece."""
+    stream.settimeout(_HELLO_S)
+    line, said = b"", b""
+    try:
+        while not line.endswith(b"\n") and len(line) < _LONGEST_HELLO:
+            header = _exactly(stream, _HEADER)
+            piece = _exactly(stream, int.from_bytes(header[4:], "big"))
+            if header[0] == _STDOUT:
+                line += piece
+            else:
+                said += piece
+        found = json.loads(line)
+    except (OSError, ValueError) as error:
+        told = said.decode(errors="replace").strip()[-300:] or str(error)
+        raise AgentUnavailableError(f"the container did not begin: {told}") from error
+    finally:
+        stream.settimeout(None)
+    return cast("Mapping[str, Any]", found)
+
+
+def _exactly(stream: socket.socket, size: int) -> bytes:
+    found = b""
+    while len(found) < size:
+        more = stream.recv(size - len(found))
+        if not more:
+            raise OSError("it ended at once")
+        found += more
+    return found
+
+
+def _check(hello: Mapping[str, Any], slot: Slot, held: Mapping[str, tuple[int, int]]) -> None:
+    """Raise AgentUnavailableError unless the container sees the very folders that were opened here."""
+    seen = {target: tuple(hello["mounts"][target]) for target in held}
+    is_same = hello["slot"] == slot.id and (sys.platform != "linux" or seen == dict(held))
+    if not is_same:
+        raise AgentUnavailableError("the engine mounted other folders than those it was given; it must run on this machine, not in another")
+
+
+def _host_mounts() -> list[str]:
+    folders = [path for path in _USED if Path(path).is_dir() and not Path(path).is_symlink()]
+    return [*folders, *(path for path in _OF_ETC if Path(path).is_dir())]
+
+
+def _host_tar() -> io.BytesIO:
+    """Mount points, this machine's links such as /bin, and the names of the two users there are."""
+    passwd = f"root:x:0:0:root:/:/usr/sbin/nologin\nagent:x:1000:1000:agent:{HOME_IN_BOX}:/bin/sh\n"
+    texts = {
+        "etc/passwd": passwd.encode(),
+        "etc/group": b"root:x:0:\nagent:x:1000:\n",
+        "etc/nsswitch.conf": b"passwd: files\nhosts: files\n",
+    }
+    links = {path[1:]: str(Path(path).readlink()) for path in _USED if Path(path).is_symlink()}
+    wanted = {*_EMPTY, OUTSIDE_IN_BOX[1:], *(path[1:] for path in _host_mounts())}
+    folders = wanted | {str(parent) for path in wanted for parent in PurePosixPath(path).parents if str(parent) != "."}
+    return _tar(texts, folders, links)
+
+
+def _tar(texts: Mapping[str, bytes], folders: set[str] | None = None, links: Mapping[str, str] | None = None) -> io.BytesIO:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        for name in sorted(folders or ()):
+            folder = tarfile.TarInfo(name)
+            folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+            archive.addfile(folder)
+        for name, target in (links or {}).items():
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = tarfile.SYMTYPE, target
+            archive.addfile(link)
+        for name, data in texts.items():
+            file = tarfile.TarInfo(name)
+            file.size, file.mode = len(data), 0o644
+            archive.addfile(file, io.BytesIO(data))
+    made.seek(0)
+    return made

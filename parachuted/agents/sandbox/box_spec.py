@@ -1,0 +1,67 @@
+"""Box spec: what a container is asked for, and where things are in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from parachuted.agents.job import Box
+from parachuted.grants.agent_config import SandboxConfig
+
+VAULT_IN_BOX = "/vault"
+HOME_IN_BOX = "/home/agent"
+SOCKETS_IN_BOX = "/sockets"
+OUTSIDE_IN_BOX = "/outside"
+CLI_IN_BOX = "/opt/parachute/claude"
+GATEWAY_SOCKET = "gateway.sock"
+PROXY_SOCKET = "proxy.sock"
+RELAY_PORT = 3128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxSpec:
+    """What a run wants run, in a box whose folders are those of its slot.
+
+    `sockets` is the slot's folder of sockets; `command` and `env` are in the container's own terms (`CLI_IN_BOX`, `HOME_IN_BOX`); `run` and
+    `agent` label the container; `cli` is the file on this machine that stands at `CLI_IN_BOX`.
+    """
+
+    box: Box
+    sockets: Path
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+    run: str
+    agent: str
+    cli: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What must be known of a container before it starts: all else may be told to it later."""
+
+    config: SandboxConfig
+    is_writable: bool
+    cli: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """The folders of one run, made before it and gone after it: `work` is seen as /vault, `home` as its HOME, `sockets` as /sockets (read
+    only), `outside` as /outside (read only). All belong to the user that the container runs as.
+    """
+
+    id: str
+    work: Path
+    home: Path
+    sockets: Path
+    outside: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """An image, and what of this machine is mounted into it, read only, since the image does not hold it."""
+
+    name: str
+    kind: str
+    mounts: tuple[str, ...] = ()

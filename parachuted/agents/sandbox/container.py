@@ -1,0 +1,162 @@
+"""Container: what runs in a box, as streams. It can be ended at any time, and leaves nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+
+from parachuted.processes.own_thread import in_own_thread
+
+log = logging.getLogger(__name__)
+
+_LINE_LIMIT = 32 * 1024 * 1024
+_LOGGED_CHARS = 500
+_HEADER, _STDOUT = 8, 1
+_KILLED = 137
+
+
+class Container:
+    """One container at work: `write` to its stdin, read its `stdout`, `wait` for its end or `kill` it.
+
+    `problem` says why it was ended from outside, or what it ended of, in words for a person.
+    """
+
+    def __init__(self, name: str, *, exit_code: Callable[[], tuple[int, bool]], remove: Callable[[], None]) -> None:
+        self.id = name
+        self.problem: str | None = None
+        self._exit_code, self._remove = exit_code, remove
+        self._streams = _Streams(name)
+        self._transport: asyncio.Transport | None = None
+        self._code: int | None = None
+        self._ending = asyncio.Lock()
+        self._is_gone = False
+
+    @property
+    def stdout(self) -> asyncio.StreamReader:
+        """What the program prints; it is slowed down when that is not read."""
+        return self._streams.stdout
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it takes more input."""
+        return self._transport is not None and not self._transport.is_closing() and not self._streams.has_ended_input
+
+    async def begin(self, stream: socket.socket, frame: bytes) -> None:
+        """Tell the first process what to run."""
+        stream.setblocking(False)  # noqa: FBT003  the standard library's
+        transport, _ = await asyncio.get_running_loop().create_connection(lambda: self._streams, sock=stream)
+        self._transport = transport
+        transport.write(len(frame).to_bytes(4, "big") + frame)
+
+    async def write(self, data: bytes) -> None:
+        """Give it input, waiting while it does not read. BrokenPipeError when it has ended."""
+        if not self.is_ready or self._transport is None:
+            raise BrokenPipeError("the container has ended")
+        self._transport.write(data)
+        await self._streams.may_write.wait()
+
+    async def end_input(self) -> None:
+        """Close its stdin; what it still prints comes."""
+        if self.is_ready and self._transport is not None:
+            self._streams.has_ended_input = True
+            self._transport.write_eof()
+
+    async def wait(self) -> int:
+        """Its exit code, once it has ended; 137 when it was killed."""
+        await self._streams.ended.wait()
+        if self._code is None and not self._is_gone:
+            if self.problem is not None:
+                return _KILLED
+            self._code, is_out_of_memory = await asyncio.to_thread(self._exit_code)
+            if is_out_of_memory:
+                self.problem = "it needed more memory than its sandbox has; `memory` in its sandbox raises that"
+        return self._code if self._code is not None else _KILLED
+
+    async def kill(self, problem: str | None = None) -> None:
+        """End it and all that runs in it, and leave nothing of it. Raises AgentUnavailableError when the engine does not answer."""
+        self.problem = self.problem or problem
+        async with self._ending:
+            if self._is_gone:
+                return
+            await in_own_thread(self._remove)
+            self._is_gone = True
+            if self._transport is not None:
+                self._transport.abort()
+            self._streams.end()
+
+    def end_soon(self, problem: str) -> None:
+        """End it from where nobody can wait: its streams end once it is gone."""
+        self.problem = self.problem or problem
+        ending = asyncio.get_running_loop().run_in_executor(None, self._remove)
+        ending.add_done_callback(self._ended_soon)
+
+    def _ended_soon(self, done: asyncio.Future[None]) -> None:
+        error = None if done.cancelled() else done.exception()
+        if error is not None:
+            log.error("a container was not ended", extra={"container": self.id[:12], "reason": str(error)})
+        self._streams.end()
+
+
+class _Streams(asyncio.Protocol):
+    """The engine's stream: a header of eight bytes (which stream, how much) before each piece of it."""
+
+    def __init__(self, name: str) -> None:
+        self.stdout = asyncio.StreamReader(limit=_LINE_LIMIT)
+        self.ended = asyncio.Event()
+        self.may_write = asyncio.Event()
+        self.may_write.set()
+        self.has_ended_input = False
+        self._name = name[:12]
+        self._rest = bytearray()
+        self._left = 0
+        self._kind = 0
+        self._line = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.stdout.set_transport(transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._rest += data
+        while self._rest:
+            if self._left == 0:
+                if len(self._rest) < _HEADER:
+                    return
+                self._kind, self._left = self._rest[0], int.from_bytes(self._rest[4:_HEADER], "big")
+                del self._rest[:_HEADER]
+                continue
+            piece = bytes(self._rest[: self._left])
+            del self._rest[: len(piece)]
+            self._left -= len(piece)
+            if self._kind == _STDOUT:
+                self.stdout.feed_data(piece)
+            else:
+                self._log(piece)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  the protocol
+        self.end()
+
+    def pause_writing(self) -> None:
+        self.may_write.clear()
+
+    def resume_writing(self) -> None:
+        self.may_write.set()
+
+    def end(self) -> None:
+        self.may_write.set()
+        if not self.ended.is_set():
+            self.ended.set()
+            self.stdout.feed_eof()
+            self._log(b"\n")
+
+    def _log(self, piece: bytes) -> None:
+        *lines, rest = (self._line + piece).split(b"\n")
+        self._line = rest[:_LOGGED_CHARS]
+        for line in lines:
+            text = line[:_LOGGED_CHARS].decode(errors="replace").strip()
+            if text:
+                log.info("the agent's container says: %s", text, extra={"container": self._name})

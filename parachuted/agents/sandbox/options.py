@@ -1,0 +1,108 @@
+"""Options: what the engine is told to make of a grant. Pure: the same grant gives the same container, whoever asked for the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.resources import files
+
+from parachuted.agents.sandbox.box_spec import (
+    CLI_IN_BOX,
+    HOME_IN_BOX,
+    OUTSIDE_IN_BOX,
+    SOCKETS_IN_BOX,
+    VAULT_IN_BOX,
+    Image,
+    Shape,
+    Slot,
+)
+
+LABEL = "org.parachuted.daemon"
+SLOT_LABEL = "org.parachuted.slot"
+_OPEN_FILES = 16_384
+_LARGEST_FILE = 256 << 20
+_SHARED_MEMORY = 64 << 20
+_TMP, _SMALL = 256 << 20, 16 << 20
+_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+_ENV = {"PATH": _PATH, "LANG": "C.UTF-8", "TMPDIR": "/tmp", "HOME": HOME_IN_BOX}  # noqa: S108  in the container, a tmpfs of its own
+_TOLD = (VAULT_IN_BOX, HOME_IN_BOX, SOCKETS_IN_BOX, OUTSIDE_IN_BOX)
+
+
+def base_environment() -> dict[str, str]:
+    """What every program in a container finds in its environment."""
+    return dict(_ENV)
+
+
+def container_options(shape: Shape, slot: Slot, image: Image, *, user: tuple[int, int], daemon: str) -> dict[str, object]:
+    """The body of the engine's `POST /containers/create`.
+
+    No network at all, no capability, no way to more rights, a root that cannot be written, the default seccomp profile (the engine's own,
+    by not naming one), and limits on memory (without swap), processors, processes, open files and the size of a file.
+    """
+    config = shape.config
+    return {
+        "Image": image.name,
+        "Entrypoint": ["python3", "-I", "-S", "-c", _first_process()],
+        "Cmd": list(_TOLD),
+        "User": f"{user[0]}:{user[1]}",
+        "WorkingDir": "/",
+        "Hostname": "sandbox",
+        "Env": [f"{name}={value}" for name, value in _ENV.items()],
+        "Labels": {LABEL: daemon, SLOT_LABEL: slot.id},
+        "AttachStdin": True,
+        "AttachStdout": True,
+        "AttachStderr": True,
+        "OpenStdin": True,
+        "StdinOnce": True,
+        "Tty": False,
+        "HostConfig": {
+            "NetworkMode": "none",
+            "ReadonlyRootfs": config.read_only_root,
+            "Privileged": False,
+            "CapDrop": list(config.cap_drop),
+            "CapAdd": [],
+            "SecurityOpt": ["no-new-privileges:true"],
+            "Memory": config.memory_bytes,
+            "MemorySwap": config.memory_bytes,
+            "NanoCpus": round(config.cpus * 1_000_000_000),
+            "PidsLimit": config.pids_limit,
+            "IpcMode": "private",
+            "ShmSize": _SHARED_MEMORY,
+            "OomScoreAdj": 500,
+            "Ulimits": [_limit("nofile", _OPEN_FILES), _limit("fsize", _LARGEST_FILE), _limit("core", 0)],
+            "LogConfig": {"Type": "none", "Config": {}},
+            "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},
+            "AutoRemove": False,
+            "Init": False,  # our first process is one
+            "Tmpfs": {path: _tmpfs(size) for path, size in (("/tmp", _TMP), ("/run", _SMALL), ("/var/tmp", _SMALL))},  # noqa: S108  the same
+            "Mounts": _mounts(shape, slot, image),
+        },
+    }
+
+
+def _mounts(shape: Shape, slot: Slot, image: Image) -> list[dict[str, object]]:
+    return [
+        *(_bind(path, path, is_writable=False) for path in image.mounts),
+        _bind(str(slot.work), VAULT_IN_BOX, is_writable=shape.is_writable),
+        _bind(str(slot.home), HOME_IN_BOX, is_writable=True),
+        _bind(str(slot.sockets), SOCKETS_IN_BOX, is_writable=False),
+        _bind(str(slot.outside), OUTSIDE_IN_BOX, is_writable=False),
+        _bind(str(shape.cli), CLI_IN_BOX, is_writable=False),
+    ]
+
+
+def _bind(source: str, target: str, *, is_writable: bool) -> dict[str, object]:
+    """That folder alone: what is mounted below it, now or later, on either side, does not cross."""
+    options = {"Propagation": "rprivate", "NonRecursive": True}
+    return {"Type": "bind", "Source": source, "Target": target, "ReadOnly": not is_writable, "BindOptions": options}
+
+
+def _limit(name: str, value: int) -> Mapping[str, object]:
+    return {"Name": name, "Soft": value, "Hard": value}
+
+
+def _tmpfs(size: int) -> str:
+    return f"rw,nosuid,nodev,noexec,size={size},mode=1777"
+
+
+def _first_process() -> str:
+    return (files("parachuted.agents.sandbox") / "inside.py").read_text("utf-8")

@@ -1,0 +1,285 @@
+"""Sandboxes: the containers of this daemon. Slots are handed out before a run, with a container already starting on them; each serves one
+run, and the next one of the same shape is started ahead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from parachuted.agents.heavy import load_heavy
+from parachuted.agents.sandbox.box_spec import BoxSpec, Image, Shape, Slot
+from parachuted.agents.sandbox.container import Container
+from parachuted.agents.sandbox.disk_watch import DiskWatch
+from parachuted.agents.sandbox.frame import make_frame
+from parachuted.agents.sandbox.program import check_cli, find_cli
+from parachuted.agents.sandbox.slots import container_user, drop_slot, drop_tree, make_slot, name_slot
+from parachuted.errors import AgentUnavailableError
+from parachuted.grants.agent_config import SandboxConfig
+from parachuted.processes.own_thread import in_own_thread
+
+if TYPE_CHECKING:  # it brings docker, which is loaded at its first use
+    from parachuted.agents.sandbox.engine import Engine, Launched
+
+_THREADS = 8
+_NO_IMAGE = "there is no image for sandboxes yet; `parachute sandbox build` makes it (with --offline: of this machine's own programs)"
+_ROOTLESS = "the engine runs without root, where its users are others than this machine's; agents with a shell need one that runs as root"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxStatus:
+    """Whether agents with a shell can run here. `problem` says what to install or to run; `engine` is the engine's version."""
+
+    available: bool
+    problem: str | None
+    engine: str | None
+    image: Literal["built", "host"] | None
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Seat:
+    """A slot, and the container that is starting on it, until a run takes that."""
+
+    slot: Slot
+    shape: Shape | None
+    image: Image
+    engine: Engine
+    start: Future[Launched] | None = None
+
+
+class Sandboxes:
+    """The containers of one vault. `label` is the vault's id, by which those of an earlier life are known; `folder` holds the
+    slots and nothing else; `most` is how many runs may have one at a time. Everything that cannot be raises AgentUnavailableError.
+    """
+
+    def __init__(
+        self, *, folder: Path, env: Mapping[str, str], label: str, most: int = 8, cli: Path | None = None, is_pooled: bool = True
+    ) -> None:
+        self._folder, self._env, self._label, self._most = folder, env, label, most
+        self._cli = cli or find_cli()
+        self._is_pooled = is_pooled
+        self._engine: Engine | None = None
+        self._connecting = asyncio.Lock()
+        self._seats: dict[Path, _Seat] = {}
+        self._warm: _Seat | None = None
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="sandbox")
+        self._is_closed = False
+
+    @property
+    def user(self) -> tuple[int, int]:
+        """Whose the files are that an agent makes, and whose those must be that it is to read."""
+        return container_user()
+
+    async def status(self) -> SandboxStatus:
+        """Whether an agent with a shell could run now, and what is missing."""
+        try:
+            engine = await self._connected()
+            image = await asyncio.to_thread(engine.image)
+        except AgentUnavailableError as error:
+            self._engine = None
+            return SandboxStatus(available=False, problem=error.message, engine=None, image=None)
+        problem = _objection(engine) or (_NO_IMAGE if image is None else None)
+        kind: Literal["built", "host"] | None = None if image is None else "host" if image.kind == "host" else "built"
+        return SandboxStatus(available=problem is None, problem=problem, engine=engine.version, image=kind)
+
+    @asynccontextmanager
+    async def prepare(self, config: SandboxConfig | None = None, *, is_writable: bool = True) -> AsyncIterator[Slot]:
+        """Folders for a run, gone when it is left. A container starts on them while they are filled, or has already done so."""
+        engine, image = await self._ready()
+        if len(self._seats) >= self._most:
+            raise AgentUnavailableError(f"{self._most} agents are at work in sandboxes already; try again when one of them has ended")
+        shape = None if self._cli is None else Shape(config=config or SandboxConfig(), is_writable=is_writable, cli=self._cli)
+        seat = self._take_warm(shape, image) or _Seat(slot=name_slot(self._folder), shape=shape, image=image, engine=engine)
+        self._seats[seat.slot.work] = seat
+        try:
+            if seat.start is None:
+                await asyncio.to_thread(make_slot, seat.slot)
+                self._begin(seat)
+            yield seat.slot
+        finally:
+            del self._seats[seat.slot.work]
+            await self._end(seat)
+
+    @asynccontextmanager
+    async def open(self, spec: BoxSpec) -> AsyncIterator[Container]:
+        """Run the command in the container of the slot that the box's folders belong to; when it is left, nothing of it is."""
+        seat = self._seats.get(spec.box.work)
+        if seat is None or (spec.box.home, spec.sockets) != (seat.slot.home, seat.slot.sockets):
+            raise AgentUnavailableError("a box has the folders of one slot, and no others are ever mounted; ask `prepare` for one")
+        shape = Shape(config=spec.box.config, is_writable=spec.box.is_writable, cli=await asyncio.to_thread(check_cli, spec.cli))
+        launched = await self._launched(seat, shape)
+        engine = seat.engine
+        container = Container(
+            launched.id, exit_code=partial(engine.exit_code, launched.id), remove=partial(engine.remove, launched.id)
+        )  # fmt: skip
+        watch = DiskWatch(seat.slot, container.end_soon)
+        try:
+            await container.begin(launched.stream, make_frame(spec))
+            watch.start()
+            yield container
+        finally:
+            watch.stop()
+            await container.kill()
+            self._keep_warm(shape, engine)
+
+    async def build(self, *, offline: bool, dockerfile: str | None = None) -> AsyncIterator[str]:
+        """Make the image, and tell line by line how that goes."""
+        engine = await self._connected()
+        lines = engine.build_offline() if offline else engine.build(dockerfile or dockerfile_text())
+        while (line := await asyncio.to_thread(next, lines, None)) is not None:
+            yield line
+        self._drop_warm()
+
+    async def sweep(self) -> int:
+        """Remove what an earlier life left: containers, and the folders of their slots. How many containers; none without an engine."""
+        found = 0
+        with suppress(AgentUnavailableError):
+            engine = await self._connected()
+            ours = {seat.slot.id for seat in (*self._seats.values(), *([self._warm] if self._warm else []))}
+            for container, slot in (await asyncio.to_thread(engine.strays, self._label)).items():
+                if slot not in ours:
+                    await asyncio.to_thread(engine.remove, container)
+                    found += 1
+        await asyncio.to_thread(self._drop_left_folders)
+        return found
+
+    async def close(self) -> None:
+        """End what is started ahead. Runs end their own."""
+        self._is_closed = True
+        self._drop_warm()
+        await asyncio.to_thread(self._threads.shutdown)
+        if self._engine is not None:
+            await asyncio.to_thread(self._engine.close)
+            self._engine = None
+
+    async def _connected(self) -> Engine:
+        async with self._connecting:
+            engine = self._engine
+            if engine is None:
+                module = await load_heavy("sandbox")
+                made: Engine = await asyncio.to_thread(module.Engine, self._env)
+                engine = self._engine = made
+            return engine
+
+    async def _ready(self) -> tuple[Engine, Image]:
+        engine = await self._connected()
+        try:
+            image = await asyncio.to_thread(engine.image)
+        except AgentUnavailableError:
+            self._engine = None  # the next one asks anew
+            raise
+        problem = _objection(engine)
+        if image is None or problem is not None:
+            raise AgentUnavailableError(problem or _NO_IMAGE)
+        return engine, image
+
+    def _begin(self, seat: _Seat, *, makes_folders: bool = False) -> None:
+        """Start a container on the seat, in a thread."""
+        if seat.shape is None:
+            return
+        seat.start = self._threads.submit(
+            _launch, seat, seat.shape, user=self.user, daemon=self._label, makes_folders=makes_folders
+        )  # fmt: skip
+
+    async def _launched(self, seat: _Seat, shape: Shape) -> Launched:
+        """The container that started on the seat ahead, if it is as it is wanted and alive; else a new one."""
+        if seat.start is not None:
+            with suppress(AgentUnavailableError):
+                launched = await _started(seat)
+                if seat.shape == shape and _is_alive(launched.stream):
+                    return launched
+                launched.stream.close()
+                await in_own_thread(partial(seat.engine.remove, launched.id))
+        seat.shape = shape
+        seat.engine, seat.image = await self._ready()
+        self._begin(seat)
+        return await _started(seat)
+
+    def _take_warm(self, shape: Shape | None, image: Image) -> _Seat | None:
+        seat = self._warm
+        if seat is None or (seat.shape, seat.image) != (shape, image):
+            return None
+        if seat.start is not None and seat.start.done() and seat.start.exception() is not None:
+            self._drop_warm()
+            return None
+        self._warm = None
+        return seat
+
+    def _keep_warm(self, shape: Shape, engine: Engine) -> None:
+        """Start one ahead, of the shape that was wanted last: what runs once mostly runs again."""
+        if self._is_closed or not self._is_pooled or (self._warm is not None and self._warm.shape == shape):
+            return
+        image = next((seat.image for seat in self._seats.values() if seat.shape == shape), None)
+        self._drop_warm()
+        if image is not None:
+            self._warm = _Seat(slot=name_slot(self._folder), shape=shape, image=image, engine=engine)
+            self._begin(self._warm, makes_folders=True)
+
+    def _drop_warm(self) -> None:
+        seat, self._warm = self._warm, None
+        if seat is not None:
+            self._threads.submit(_end_here, seat)
+
+    async def _end(self, seat: _Seat) -> None:
+        await in_own_thread(partial(_end_here, seat))
+
+    def _drop_left_folders(self) -> None:
+        if not self._folder.is_dir():
+            return
+        ours = {seat.slot.id for seat in (*self._seats.values(), *([self._warm] if self._warm else []))}
+        for folder in self._folder.iterdir():
+            if folder.name not in ours:
+                drop_tree(folder)
+
+
+def dockerfile_text() -> str:
+    """What the image is built of."""
+    return (files("parachuted.agents.sandbox") / "Dockerfile").read_text("utf-8")
+
+
+def _launch(seat: _Seat, shape: Shape, *, user: tuple[int, int], daemon: str, makes_folders: bool) -> Launched:
+    if makes_folders:
+        make_slot(seat.slot)
+    return seat.engine.launch(shape, seat.slot, seat.image, user=user, daemon=daemon)
+
+
+async def _started(seat: _Seat) -> Launched:
+    """What started on the seat, which is from now on the caller's to end. Whoever is cancelled meanwhile leaves it to the seat."""
+    if seat.start is None:
+        raise AgentUnavailableError("no container was started")
+    launched = await asyncio.shield(asyncio.wrap_future(seat.start))
+    seat.start = None
+    return launched
+
+
+def _end_here(seat: _Seat) -> None:
+    """In a thread: end the container that no run took, and remove the folders."""
+    start, seat.start = seat.start, None
+    try:
+        if start is not None and start.exception() is None:
+            launched = start.result()
+            launched.stream.close()
+            seat.engine.remove(launched.id)
+    finally:
+        drop_slot(seat.slot)
+
+
+def _objection(engine: Engine) -> str | None:
+    if engine.is_rootless:
+        return _ROOTLESS
+    return f"the engine has no {', '.join(engine.lacks)}, without which no agent runs a shell" if engine.lacks else None
+
+
+def _is_alive(stream: socket.socket) -> bool:
+    """Whether the first process still waits: an engine that was restarted meanwhile has ended it."""
+    with suppress(BlockingIOError):
+        return bool(stream.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+    return True
