@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -13,13 +14,18 @@ from parachuted.agents.credentials import Credential
 from parachuted.agents.heavy import load_heavy
 from parachuted.agents.job import Backend, Job, Step
 from parachuted.agents.offline import OfflineBackend
+from parachuted.agents.ways import Gateway, Sandboxes
 
 BackendName: TypeAlias = Literal["claude", "offline"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaudeSettings:
-    """What the `claude` backend is built from. `folder` is private to it, outside the vault; `env` is the daemon's environment."""
+    """What the `claude` backend is built from. `folder` is private to it, outside the vault; `env` is the daemon's environment.
+
+    `gateway` is its way to the model: without one the CLI goes to `base_url` itself, with no credential. `sandboxes` are for agents with
+    tools of the CLI's own, which do not run without.
+    """
 
     model: str
     folder: Path
@@ -27,6 +33,17 @@ class ClaudeSettings:
     env: Mapping[str, str]
     credential: Credential | None
     base_url: str | None
+    gateway: Gateway | None = None
+    sandboxes: Sandboxes | None = None
+    platform: str = sys.platform
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the CLI goes to the model by itself. On macOS it does where we find no login: it may know one, in the user's keychain,
+        that we cannot read.
+        """
+        has_none = self.credential is None and self.base_url is None
+        return self.gateway is None or (has_none and self.platform == "darwin")
 
 
 def choose_backend(

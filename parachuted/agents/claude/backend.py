@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import aclosing, contextmanager
-from pathlib import Path
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import replace
 
 from claude_agent_sdk import ClaudeAgentOptions, HookMatcher, ResultError
 
 from parachuted.agents.backends import ClaudeSettings
-from parachuted.agents.claude.command import find_cli, make_command, make_environment
 from parachuted.agents.claude.conversation import Conversation
-from parachuted.agents.claude.process import AgentProcess
 from parachuted.agents.claude.sessions import is_session_id, load_spent
+from parachuted.agents.claude.surroundings import Around, Surroundings
 from parachuted.agents.claude.toolbox import Toolbox
 from parachuted.agents.claude.transcript import SERVER, Spent, Transcript
-from parachuted.agents.job import Job, Step
+from parachuted.agents.claude.transport import AgentTransport
+from parachuted.agents.job import Finished, Job, Step
 from parachuted.errors import AgentFailedError, AgentUnavailableError
 
 log = logging.getLogger(__name__)
@@ -31,16 +30,17 @@ class _SessionLostError(AgentFailedError):
 
 
 class ClaudeBackend:
-    """Runs each job in a CLI process of its own."""
+    """Runs each job in a CLI of its own: a process of ours, or, where the job has tools of the CLI's own, in a container."""
 
     name = "claude"
 
     def __init__(self, settings: ClaudeSettings) -> None:
         self._settings = settings
         # With no login found, the CLI may still know of one: on macOS it is in the user's keychain.
-        has_own_home = settings.credential is not None or settings.base_url is not None
-        self._home = settings.folder / "home" if has_own_home else settings.user_home
-        self._running: set[AgentProcess] = set()
+        uses_keychain = settings.is_direct and settings.credential is None and settings.base_url is None
+        self._home = settings.user_home if uses_keychain else settings.folder / "home"
+        self._surroundings = Surroundings(settings, self._home)
+        self._running: set[AgentTransport] = set()
         for left_by_a_crash in settings.folder.glob("prompt-*"):
             left_by_a_crash.unlink(missing_ok=True)
 
@@ -58,66 +58,97 @@ class ClaudeBackend:
                     yield step
 
     async def close(self) -> None:
-        await asyncio.gather(*(process.close() for process in self._running))
+        await asyncio.gather(*(transport.close() for transport in self._running))
 
     async def _attempt(self, job: Job, session: str | None, deadline: float) -> AsyncGenerator[Step, None]:
-        toolbox = Toolbox(job.tools)
-        transcript = Transcript(job.limits, await asyncio.to_thread(load_spent, self._home, session) if session else Spent())
-        with self._make_process(job, toolbox, session) as (process, options):
-            try:
-                async with Conversation(process, options, deadline) as conversation:
-                    await conversation.begin(job.prompt)
-                    transcript.asked = True
-                    async for message in conversation.messages():
-                        for step in transcript.read(message):
-                            if transcript.ended:
-                                process.allow_grace(_GRACE_S)
-                            yield step
-            except AgentFailedError as error:
-                if session and not transcript.answered and isinstance(error.__cause__, ResultError):
-                    raise _SessionLostError from error
-                if not isinstance(error, AgentUnavailableError):
-                    for step in transcript.account_unfinished():
+        """One go. The account comes last, when all that the run cost has been counted, and then what it failed of."""
+        toolbox = Toolbox(job.tools, job.native)
+        account, failure = None, None
+        before = self._counted(job)
+        try:
+            async with (
+                self._surround(job, self._make_options(job, toolbox, session), deadline) as around,
+                aclosing(self._converse(job, around, session, deadline)) as steps,
+            ):
+                async for step in steps:
+                    if isinstance(step, Finished):
+                        account = replace(step, session_id=around.session or step.session_id)
+                    else:
                         yield step
-                raise
+        except AgentFailedError as error:
+            failure = error
+        if account is not None:
+            yield self._priced(job, account, before)
+        if failure is not None:
+            raise failure
         if toolbox.bug is not None:
             raise toolbox.bug
 
-    @contextmanager
-    def _make_process(self, job: Job, toolbox: Toolbox, session: str | None) -> Iterator[tuple[AgentProcess, ClaudeAgentOptions]]:
-        settings = self._settings
-        cwd = settings.folder / "work"
+    async def _converse(self, job: Job, around: Around, session: str | None, deadline: float) -> AsyncGenerator[Step, None]:
+        transcript = Transcript(job.limits, await asyncio.to_thread(load_spent, self._home, session) if session else Spent())
+        transport = around.transport
+        self._running.add(transport)
         try:
-            for folder in (settings.folder, cwd, self._home):
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise AgentUnavailableError(f"the agent has no folder to work in: {error}") from error
-        with tempfile.NamedTemporaryFile(
-            "w", dir=settings.folder, prefix="prompt-", suffix=".md", encoding="utf-8", errors="replace"
-        ) as file:
-            file.write(job.system_prompt)
-            file.flush()
-            options = self._make_options(job, toolbox, session)
-            env = make_environment(settings, self._home)
-            process = AgentProcess(make_command(find_cli(settings.env), options, Path(file.name)), env=env, cwd=cwd)
-            self._running.add(process)
-            try:
-                yield process, options
-            finally:
-                self._running.discard(process)
+            async with Conversation(transport, around.options, deadline) as conversation:
+                await conversation.begin(job.prompt)
+                transcript.asked = True
+                async for message in conversation.messages():
+                    for step in transcript.read(message):
+                        if transcript.ended:
+                            transport.allow_grace(_GRACE_S)
+                        yield step
+        except AgentFailedError as error:
+            if session and not transcript.answered and isinstance(error.__cause__, ResultError):
+                raise _SessionLostError from error
+            if not isinstance(error, AgentUnavailableError):
+                for step in transcript.account_unfinished():
+                    yield step
+            raise
+        finally:
+            self._running.discard(transport)
+
+    def _surround(self, job: Job, options: ClaudeAgentOptions, deadline: float) -> AbstractAsyncContextManager[Around]:
+        if job.native is None:
+            return self._surroundings.on_host(job, options)
+        return self._surroundings.in_box(job, job.native, options, deadline)
+
+    def _counted(self, job: Job) -> Spent | None:
+        """What the gateway has counted for the run, which is what holds; None: the CLI goes without it, and tells by itself."""
+        gateway = self._settings.gateway
+        if gateway is None or self._settings.is_direct:
+            return None
+        spent = gateway.spent(job.id)
+        return Spent(cost_usd=spent.usd, input_tokens=spent.input + spent.cached, output_tokens=spent.output)
+
+    def _priced(self, job: Job, account: Finished, before: Spent | None) -> Finished:
+        after = self._counted(job)
+        if before is None or after is None:
+            return account
+        return replace(
+            account,
+            cost_usd=max(0.0, after.cost_usd - before.cost_usd),
+            input_tokens=after.input_tokens - before.input_tokens,
+            output_tokens=after.output_tokens - before.output_tokens,
+            at_most=False,
+        )
 
     def _make_options(self, job: Job, toolbox: Toolbox, session: str | None) -> ClaudeAgentOptions:
+        patience = job.limits.timeout_s  # a person may be asked
+        look_after = [HookMatcher(hooks=[toolbox.look_after], timeout=patience)]
         return ClaudeAgentOptions(
-            tools=[],
+            tools=toolbox.native,
             setting_sources=[],
             strict_mcp_config=True,
             verbatim_prompts=True,
             mcp_servers={SERVER: toolbox.server},
-            allowed_tools=toolbox.names,
+            allowed_tools=[*toolbox.names, *toolbox.native],
             permission_mode="dontAsk",
-            hooks={"PreToolUse": [HookMatcher(hooks=[toolbox.gate], on_failure="block")]},
-            model=self._settings.model,
+            hooks={
+                "PreToolUse": [HookMatcher(hooks=[toolbox.gate], timeout=patience, on_failure="block")],
+                **({"PostToolUse": look_after, "PostToolUseFailure": look_after} if toolbox.native else {}),
+            },
+            model=job.model or self._settings.model,
             max_turns=job.limits.max_turns,
-            max_budget_usd=job.limits.max_cost_usd,
+            max_budget_usd=job.limits.max_cost_usd if self._settings.is_direct else None,
             resume=session,
         )

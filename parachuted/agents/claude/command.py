@@ -16,13 +16,20 @@ import claude_agent_sdk
 from claude_agent_sdk import ClaudeAgentOptions
 
 from parachuted.agents.backends import ClaudeSettings
-from parachuted.agents.credentials import KEY_VARIABLE, TOKEN_VARIABLE, Credential
+from parachuted.agents.credentials import KEY_VARIABLE
+from parachuted.agents.ways import Way
 from parachuted.errors import AgentUnavailableError
 
 _PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS")
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
-_ANTHROPIC = "anthropic.com"
+_BEHIND_SOCKET = "http://localhost"
 _NO_KEY = "no-key-needed"
+_SAID = {
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
+    "CLAUDE_AGENT_SDK_VERSION": claude_agent_sdk.__version__,
+}
 
 
 def find_cli(env: Mapping[str, str]) -> Path:
@@ -38,42 +45,44 @@ def find_cli(env: Mapping[str, str]) -> Path:
     return Path(installed)
 
 
-def make_command(cli: Path, options: ClaudeAgentOptions, prompt_file: Path) -> list[str]:
-    """Spell the options as arguments. The system prompt comes from a file: an argument has a short limit, and everybody can read it."""
+def make_command(cli: str, options: ClaudeAgentOptions, prompt_file: str) -> list[str]:
+    """Spell the options as arguments. The system prompt comes from a file: an argument has a short limit, and everybody can read it.
+
+    `cli` and `prompt_file` are paths where the CLI runs.
+    """
     servers = {name: {"type": "sdk", "name": name} for name in options.mcp_servers} if isinstance(options.mcp_servers, dict) else {}
-    command = [str(cli), "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]
-    command += ["--system-prompt-file", str(prompt_file), "--model", str(options.model), "--thinking", "disabled"]
+    command = [cli, "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]
+    command += ["--system-prompt-file", prompt_file, "--model", str(options.model), "--thinking", "disabled"]
     command += ["--tools", ",".join(map(str, options.tools or ())), f"--setting-sources={','.join(options.setting_sources or ())}"]
     command += ["--mcp-config", json.dumps({"mcpServers": servers}), "--permission-mode", str(options.permission_mode)]
-    command += ["--max-turns", str(options.max_turns), "--max-budget-usd", str(options.max_budget_usd)]
+    command += ["--max-turns", str(options.max_turns)]
+    command += ["--max-budget-usd", str(options.max_budget_usd)] if options.max_budget_usd is not None else []
     command += ["--allowedTools", ",".join(options.allowed_tools)] if options.allowed_tools else []
+    command += ["--settings", options.settings] if options.settings else []
     command += ["--strict-mcp-config"] if options.strict_mcp_config else []
+    command += [f"--session-id={options.session_id}"] if options.session_id else []
     return command + ([f"--resume={options.resume}"] if options.resume else [])
 
 
-def make_environment(settings: ClaudeSettings, home: Path) -> dict[str, str]:
-    """Make the environment of the CLI. A login goes to Anthropic alone; another server gets the key variable, if that is set."""
+def make_environment(settings: ClaudeSettings, home: Path, way: Way | None) -> dict[str, str]:
+    """Make the environment of the CLI on this machine: with a way through the gateway, or without, when it is on its own.
+
+    No credential is in it: the gateway adds that. What stands in the key's place is good for one run.
+    """
     env, base_url = settings.env, settings.base_url
-    made = {name: env[name] for name in _PASSED_ON if name in env}
+    made = {name: env[name] for name in _PASSED_ON if name in env} | _SAID
+    made["HOME"] = str(home)
+    if way is not None:
+        return made | {"ANTHROPIC_BASE_URL": way.url, KEY_VARIABLE: way.token}
     if base_url is None or not is_loopback(base_url):
         made |= {name: env[name] for name in _PROXIES if name in env}
-    made |= {"HOME": str(home), "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
-    made |= {"CLAUDE_CODE_ENTRYPOINT": "sdk-py", "CLAUDE_AGENT_SDK_VERSION": claude_agent_sdk.__version__}
-    if base_url is not None:
-        made["ANTHROPIC_BASE_URL"] = base_url
-    return made | _secrets(env, settings.credential, is_anthropic=base_url is None or _is_anthropic(base_url))
+    return made | ({"ANTHROPIC_BASE_URL": base_url, KEY_VARIABLE: _NO_KEY} if base_url is not None else {})
 
 
-def _secrets(env: Mapping[str, str], credential: Credential | None, *, is_anthropic: bool) -> dict[str, str]:
-    if credential is not None and credential.kind == "api_key":
-        return {KEY_VARIABLE: env[KEY_VARIABLE]}
-    if not is_anthropic:
-        return {KEY_VARIABLE: _NO_KEY}
-    if credential is not None and credential.kind == "oauth_token":
-        return {TOKEN_VARIABLE: env[TOKEN_VARIABLE]}
-    if credential is not None and credential.home is not None:
-        return {"CLAUDE_SECURESTORAGE_CONFIG_DIR": str(credential.home / ".claude")}
-    return {}
+def make_box_environment(way: Way, home: str, socket: str) -> dict[str, str]:
+    """Make the environment of the CLI in a container, whose only way out is the gateway's socket."""
+    made = {"HOME": home, "ANTHROPIC_UNIX_SOCKET": socket, "ANTHROPIC_BASE_URL": _BEHIND_SOCKET, KEY_VARIABLE: way.token}
+    return made | _SAID | {"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1", "CLAUDE_CODE_TMPDIR": "/tmp"}  # noqa: S108  the container's own
 
 
 def is_loopback(url: str) -> bool:
@@ -83,9 +92,3 @@ def is_loopback(url: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _is_anthropic(url: str) -> bool:
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    return parts.scheme == "https" and (host == _ANTHROPIC or host.endswith(f".{_ANTHROPIC}"))

@@ -10,7 +10,7 @@ from typing import Self, TypeVar
 
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Message
 
-from parachuted.agents.claude.process import AgentProcess
+from parachuted.agents.claude.transport import AgentTransport
 from parachuted.errors import AgentFailedError, AgentUnavailableError
 
 log = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ _Answer = TypeVar("_Answer")
 class Conversation:
     """An async context manager: however it is left, nothing of the process is left behind. `deadline` is the loop's time."""
 
-    def __init__(self, process: AgentProcess, options: ClaudeAgentOptions, deadline: float) -> None:
+    def __init__(self, process: AgentTransport, options: ClaudeAgentOptions, deadline: float) -> None:
         self._process = process
         self._client = ClaudeSDKClient(options, process)
         self._deadline = deadline

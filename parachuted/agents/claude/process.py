@@ -6,7 +6,6 @@ The SDK's own transport hands the child our whole environment, leaves it in our 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -15,20 +14,19 @@ from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
 
-from claude_agent_sdk import CLIConnectionError, CLIJSONDecodeError, CLINotFoundError, ProcessError, Transport
+from claude_agent_sdk import CLIConnectionError, CLIJSONDecodeError, CLINotFoundError, ProcessError
 
+from parachuted.agents.claude.transport import LINE_LIMIT, LOGGED_CHARS, AgentTransport, parse_line
 from parachuted.processes.reaper import kill_family, kill_group
 
 log = logging.getLogger(__name__)
 
 _MARK = "PARACHUTE_AGENT_RUN"
-_LINE_LIMIT = 32 * 1024 * 1024
 _REAP_S = 1.0
-_LOGGED_CHARS = 500
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
 
 
-class AgentProcess(Transport):
+class AgentProcess(AgentTransport):
     """One CLI process in a session of its own; `kill` ends it at once, `close` leaves nothing of what it ever started."""
 
     def __init__(self, command: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> None:
@@ -67,7 +65,7 @@ class AgentProcess(Transport):
         """Yield what the CLI prints, one JSON object a line; raises ProcessError when it ended badly."""
         while line := await self._line():
             if line.startswith(b"{"):
-                yield _parse(line)
+                yield parse_line(line)
         await self._pipes.exited.wait()
         code = self._child.get_returncode() if self._child else None
         if code:
@@ -107,7 +105,7 @@ class AgentProcess(Transport):
         try:
             return await self._pipes.stdout.readline()
         except ValueError as error:
-            raise CLIJSONDecodeError(f"a line longer than {_LINE_LIMIT} bytes", error) from error
+            raise CLIJSONDecodeError(f"a line longer than {LINE_LIMIT} bytes", error) from error
 
     async def _wait(self, seconds: float) -> None:
         with suppress(TimeoutError):
@@ -119,7 +117,7 @@ class _Pipes(asyncio.SubprocessProtocol):
     """What the child prints: stdout as a stream that slows its writer down, stderr line by line into the log."""
 
     def __init__(self) -> None:
-        self.stdout = asyncio.StreamReader(limit=_LINE_LIMIT)
+        self.stdout = asyncio.StreamReader(limit=LINE_LIMIT)
         self.exited = asyncio.Event()
         self._rest = b""
 
@@ -134,7 +132,7 @@ class _Pipes(asyncio.SubprocessProtocol):
             self.stdout.feed_data(data)
             return
         *lines, rest = (self._rest + data).split(b"\n")
-        self._rest = rest[:_LOGGED_CHARS]
+        self._rest = rest[:LOGGED_CHARS]
         for line in lines:
             self._log(line)
 
@@ -148,7 +146,7 @@ class _Pipes(asyncio.SubprocessProtocol):
         self.exited.set()
 
     def _log(self, line: bytes) -> None:
-        text = line[:_LOGGED_CHARS].decode(errors="replace").strip()
+        text = line[:LOGGED_CHARS].decode(errors="replace").strip()
         if text:
             log.info("the agent's process says: %s", text)
 
@@ -157,10 +155,3 @@ def _bind(command: Sequence[str]) -> list[str]:
     """Let the process end with ours, should that be killed, where util-linux can arrange it."""
     setpriv = shutil.which("setpriv")
     return [*([setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []), *command]
-
-
-def _parse(line: bytes) -> dict[str, Any]:
-    try:
-        return cast("dict[str, Any]", json.loads(line))
-    except (ValueError, RecursionError) as error:
-        raise CLIJSONDecodeError(line[:_LOGGED_CHARS].decode(errors="replace"), error) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,27 +10,63 @@ from claude_agent_sdk import HookContext, HookInput, HookJSONOutput, SdkMcpTool,
 
 from parachuted.agents.calling import call_tool, find_excess
 from parachuted.agents.claude.transcript import PREFIX, SERVER
-from parachuted.agents.job import Tool
+from parachuted.agents.job import Native, Tool
 
 _RESULT_CHARS = 400_000  # beyond it the CLI puts a result into a file, which an agent without file tools cannot read
+_TOLD_CHARS = 100_000
 
 
 class Toolbox:
-    """Serves the tools; `bug` is what a tool raised that it should not have."""
+    """Serves the tools; `bug` is what a tool, or what guards the CLI's own, raised that it should not have."""
 
-    def __init__(self, tools: Sequence[Tool]) -> None:
+    def __init__(self, tools: Sequence[Tool], native: Native | None = None) -> None:
         self.names = [PREFIX + tool.name for tool in tools]
+        self.native = list(native.tools) if native is not None else []
         self.bug: Exception | None = None
         self._tools = tuple(tools)
+        self._native = native
         self.server = create_sdk_mcp_server(SERVER, tools=[self._offer(tool) for tool in tools])
 
     async def gate(self, asked: HookInput, _use: str | None, _context: HookContext) -> HookJSONOutput:
         """Deny every tool that is not the job's, whatever the CLI may bring along, and what the SDK would quote back in full."""
-        is_ours = asked.get("tool_name") in self.names
-        reason = find_excess(asked.get("tool_input")) if is_ours else "this agent has no such tool"
+        reason = await self._find_objection(asked)
         if reason is None:
             return {}
         return {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": reason}}
+
+    async def look_after(self, done: HookInput, _use: str | None, _context: HookContext) -> HookJSONOutput:
+        """Tell the agent what became of what one of the CLI's own tools did, also where that failed: half of it may be done."""
+        name, arguments = done.get("tool_name"), done.get("tool_input")
+        native, event = self._native, done.get("hook_event_name")
+        if native is None or not isinstance(name, str) or name not in native.tools:
+            return {}
+        failed = event == "PostToolUseFailure"
+        result = _words(done.get("error") if failed else done.get("tool_response"))
+        try:
+            told = await native.after(name, arguments if isinstance(arguments, Mapping) else {}, result)
+        except Exception as bug:
+            self.bug = bug
+            raise
+        if not told:
+            return {}
+        if failed:
+            return {"hookSpecificOutput": {"hookEventName": "PostToolUseFailure", "additionalContext": told}}
+        return {"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": told}}
+
+    async def _find_objection(self, asked: HookInput) -> str | None:
+        name, arguments = asked.get("tool_name"), asked.get("tool_input")
+        native = self._native
+        if name in self.names:
+            return find_excess(arguments)
+        if native is None or not isinstance(name, str) or name not in native.tools:
+            return "this agent has no such tool"
+        if not isinstance(arguments, Mapping):
+            return "the arguments are no object; nothing was done"
+        try:
+            return find_excess(arguments) or await native.before(name, arguments)
+        except Exception as bug:
+            self.bug = bug
+            raise
 
     def _offer(self, tool: Tool) -> SdkMcpTool[Any]:
         async def handle(arguments: Mapping[str, object]) -> dict[str, Any]:
@@ -42,3 +79,11 @@ class Toolbox:
 
         annotations = ToolAnnotations(maxResultSizeChars=_RESULT_CHARS)
         return SdkMcpTool(tool.name, tool.description, dict(tool.schema), handle, annotations)
+
+
+def _words(response: object) -> str:
+    """What a tool answered, as a text, and no more of it than anybody reads."""
+    if isinstance(response, Mapping) and isinstance(response.get("stdout"), str):
+        response = "\n".join(str(response.get(part) or "") for part in ("stdout", "stderr")).strip("\n")
+    text = response if isinstance(response, str) else json.dumps(response, ensure_ascii=False, default=str)
+    return text[:_TOLD_CHARS]

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from parachuted.agents import ClaudeSettings, Credential
-from parachuted.agents.claude.command import find_cli, is_loopback, make_environment
+from parachuted.agents.claude.command import find_cli, is_loopback, make_box_environment, make_environment
+from parachuted.agents.ways import Way
 from parachuted.errors import AgentUnavailableError
-from parachuted.testing import ScriptedMessages, say
 
 ENV = {
     "PATH": "/bin",
@@ -27,37 +24,53 @@ ENV = {
 KEY = Credential(kind="api_key", where="")
 TOKEN = Credential(kind="oauth_token", where="")
 FILE = Credential(kind="login_file", where="", home=Path("/vault"))
-ANTHROPIC, ELSEWHERE, HERE = "https://api.anthropic.com", "https://anthropic.com.evil.example", "http://127.0.0.1:11434"
-FROM_KEY, FROM_TOKEN = {"ANTHROPIC_API_KEY": "the-key"}, {"CLAUDE_CODE_OAUTH_TOKEN": "the-token"}
-FROM_FILE, NOTHING = {"CLAUDE_SECURESTORAGE_CONFIG_DIR": "/vault/.claude"}, {"ANTHROPIC_API_KEY": "no-key-needed"}
+ANTHROPIC, HERE = "https://api.anthropic.com", "http://127.0.0.1:11434"
+WAY = Way(url="http://127.0.0.1:7", token="of-the-run", socket=None)  # noqa: S106  no secret
+
+
+def settings_of(credential, base_url, **more):
+    return ClaudeSettings(
+        model="m", folder=Path("/f"), user_home=Path("/u"), env=ENV, credential=credential, base_url=base_url, platform="linux", **more
+    )
+
+
+@pytest.mark.parametrize("credential", [KEY, TOKEN, FILE, None])
+@pytest.mark.parametrize("base_url", [None, ANTHROPIC, HERE])
+def test_no_credential_is_in_the_process_whatever_was_found(credential, base_url):
+    settings = settings_of(credential, base_url)
+    on_its_own, by_the_gateway = make_environment(settings, Path("/f/home"), None), make_environment(settings, Path("/f/home"), WAY)
+    in_a_box = make_box_environment(WAY, "/home/agent", "/sockets/gateway.sock")
+
+    for made in (on_its_own, by_the_gateway, in_a_box):
+        text = json.dumps(made)
+        assert not any(secret in text for secret in ("the-key", "the-token", "/vault", "AWS"))
+    assert (on_its_own["HOME"], on_its_own.get("ANTHROPIC_BASE_URL")) == ("/f/home", base_url)
+    assert ("HTTPS_PROXY" in on_its_own) is (base_url != HERE)
+
+
+def test_what_it_is_told_leads_to_the_gateway_alone():
+    made = make_environment(settings_of(KEY, None), Path("/f/home"), WAY)
+    boxed = make_box_environment(WAY, "/home/agent", "/sockets/gateway.sock")
+
+    assert (made["ANTHROPIC_BASE_URL"], made["ANTHROPIC_API_KEY"], "HTTPS_PROXY" in made) == (WAY.url, "of-the-run", False)
+    assert (boxed["ANTHROPIC_UNIX_SOCKET"], boxed["ANTHROPIC_API_KEY"]) == ("/sockets/gateway.sock", "of-the-run")
+    assert boxed["HOME"] == "/home/agent"
 
 
 @pytest.mark.parametrize(
-    ("credential", "base_url", "secrets"),
+    ("credential", "base_url", "platform", "is_direct"),
     [
-        (KEY, None, FROM_KEY),
-        (TOKEN, None, FROM_TOKEN),
-        (FILE, None, FROM_FILE),
-        (None, None, {}),
-        (KEY, ANTHROPIC, FROM_KEY),
-        (TOKEN, ANTHROPIC, FROM_TOKEN),
-        (FILE, ANTHROPIC, FROM_FILE),
-        (KEY, HERE, FROM_KEY),
-        (TOKEN, HERE, NOTHING),
-        (FILE, HERE, NOTHING),
-        (None, HERE, NOTHING),
-        (TOKEN, ELSEWHERE, NOTHING),
-        (TOKEN, "http://api.anthropic.com", NOTHING),
-        (FILE, "https://notanthropic.com", NOTHING),
+        (None, None, "darwin", True),
+        (None, None, "linux", False),
+        (KEY, None, "darwin", False),
+        (FILE, None, "darwin", False),
+        (None, HERE, "darwin", False),
     ],
 )
-def test_the_process_gets_one_secret_at_most_and_a_login_goes_to_anthropic_alone(credential, base_url, secrets):
-    settings = ClaudeSettings(model="m", folder=Path("/f"), user_home=Path("/u"), env=ENV, credential=credential, base_url=base_url)
-    made = make_environment(settings, Path("/f/home"))
+def test_only_a_login_that_we_cannot_read_goes_round_the_gateway(credential, base_url, platform, is_direct):
+    settings = replace(settings_of(credential, base_url, gateway=object()), platform=platform)
 
-    assert {name: made.get(name) for name in {**FROM_KEY, **FROM_TOKEN, **FROM_FILE} if name in made} == secrets
-    assert (made["HOME"], made.get("ANTHROPIC_BASE_URL"), "AWS_SECRET" in made) == ("/f/home", base_url, False)
-    assert ("HTTPS_PROXY" in made) is (base_url != HERE)
+    assert settings.is_direct is is_direct
 
 
 @pytest.mark.parametrize(
@@ -84,24 +97,3 @@ def test_the_cli_is_the_bundled_one(monkeypatch, tmp_path):
         find_cli({"PATH": str(tmp_path)})
     (tmp_path / "claude").touch(mode=0o755)
     assert find_cli({"PATH": str(tmp_path)}) == tmp_path / "claude"
-
-
-async def test_the_real_cli_takes_a_login_from_the_vaults_folder_and_writes_nothing_there(tmp_path):
-    vault = tmp_path / "vault"
-    (vault / ".claude").mkdir(parents=True)
-    login = {"accessToken": "sk-ant-oat01-x", "refreshToken": "y", "expiresAt": 4_000_000_000_000, "scopes": ["user:inference"]}
-    (vault / ".claude" / ".credentials.json").write_text(json.dumps({"claudeAiOauth": login}))
-    settings = ClaudeSettings(
-        model="m", folder=tmp_path, user_home=tmp_path, env=os.environ, credential=replace(FILE, home=vault), base_url=None
-    )
-    env = make_environment(settings, tmp_path / "home")
-    async with ScriptedMessages([[say("hello")]]) as api:
-        command = [str(find_cli({})), "-p", "hi", "--tools", "", "--setting-sources="]
-        process = await asyncio.create_subprocess_exec(
-            *command, env={**env, "ANTHROPIC_BASE_URL": api.url}, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
-        )
-        out, _ = await process.communicate()
-
-    assert out == b"hello\n"
-    assert api.asked[0].headers["Authorization"] == "Bearer sk-ant-oat01-x"
-    assert [path.name for path in vault.rglob("*")] == [".claude", ".credentials.json"]
