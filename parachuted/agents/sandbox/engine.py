@@ -32,6 +32,7 @@ _GONE_S, _LOOK_S = 10.0, 0.02
 _USED = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _OF_ETC = ("/etc/alternatives", "/etc/ssl/certs")
 _EMPTY = ("tmp", "run", "var/tmp", "proc", "dev", "sys", "etc", "opt/parachute", VAULT_IN_BOX[1:], HOME_IN_BOX[1:], SOCKETS_IN_BOX[1:])
+_ANYBODYS = ("tmp", "run", "var/tmp")
 _BUILD_S = 3600
 
 
@@ -238,7 +239,8 @@ def _tar(texts: Mapping[str, bytes], folders: set[str] | None = None, links: Map
     with tarfile.open(fileobj=made, mode="w") as archive:
         for name in sorted(folders or ()):
             folder = tarfile.TarInfo(name)
-            folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+            folder.type = tarfile.DIRTYPE
+            folder.mode = 0o1777 if name in _ANYBODYS else 0o755  # a tmpfs takes over the mode of what it is mounted on
             archive.addfile(folder)
         for name, target in (links or {}).items():
             link = tarfile.TarInfo(name)
