@@ -1,0 +1,107 @@
+"""Payload: what a suggestion would put into a file, checked, and the text that comes of it. Pure.
+
+- `update`: `{"text"}` the whole text, `{"section", "content"}` the text of a section, with `"append": true` added at its end,
+  `{"key", "value"}` a key of the frontmatter, or `{"base64"}` for a file that is no text.
+- `create`: `{"text"}` or `{"base64"}`.
+- `link`: `{"to"}` the note that is to be linked to, with `"section"` (else Links) and `"label"`.
+- `delete`: nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+
+from parachuted.errors import EditRefusedError
+from parachuted.suggestions.suggestion import Action
+from parachuted.vault import AppendToSection, ReplaceSection, SetKey, apply_edit, declared_watch
+
+LARGEST = 1 << 20
+LINKS = "Links"
+_WAYS: Mapping[Action, tuple[frozenset[str], ...]] = {
+    "update": (
+        frozenset({"text"}),
+        frozenset({"base64"}),
+        frozenset({"section", "content"}),
+        frozenset({"section", "content", "append"}),
+        frozenset({"key", "value"}),
+    ),
+    "create": (frozenset({"text"}), frozenset({"base64"})),
+    "link": (frozenset({"to"}), frozenset({"to", "section"}), frozenset({"to", "label"}), frozenset({"to", "section", "label"})),
+    "delete": (frozenset(),),
+}
+_LONGEST_NAME = 500
+
+
+def check_payload(action: Action, payload: Mapping[str, object]) -> dict[str, object]:
+    """The payload, if it is one of that action. Raises EditRefusedError, with what it should be."""
+    if frozenset(payload) not in _WAYS[action]:
+        ways = " or ".join("{" + ", ".join(sorted(way)) + "}" for way in _WAYS[action])
+        raise EditRefusedError(f"the payload of a suggestion to {action} should be {ways}")
+    for name, value in payload.items():
+        if name == "append" and not isinstance(value, bool):
+            raise EditRefusedError("append should be true or false")
+        if name == "value" and not _is_value(value):
+            raise EditRefusedError("value should be a text, a number, true or false, or a list of texts")
+        if name not in {"append", "value"} and not isinstance(value, str):
+            raise EditRefusedError(f"{name} should be a text")
+        if name in {"section", "to", "label", "key"} and not 0 < len(str(value).strip()) <= _LONGEST_NAME:
+            raise EditRefusedError(f"{name} should be a text of 1 to {_LONGEST_NAME} characters")
+    try:
+        size = len(json.dumps(payload, ensure_ascii=False, allow_nan=False).encode())
+    except ValueError as error:  # a lone surrogate is one, too
+        raise EditRefusedError("the payload holds what is no text, or no number") from error
+    if size > LARGEST:
+        raise EditRefusedError(f"a suggestion takes at most {LARGEST >> 10} KB; suggest a part of it, such as one section")
+    if "\0" in str(payload.get("text", "")):
+        raise EditRefusedError("the text holds NUL")
+    return dict(payload)
+
+
+def text_after(action: Action, payload: Mapping[str, object], before: bytes | None) -> bytes | None:
+    """What the file holds when that is done to a file that holds `before`; None: no file.
+
+    Raises EditRefusedError and NotFoundError as edits do.
+    """
+    if action == "delete":
+        return None
+    if "base64" in payload:
+        try:
+            return base64.b64decode(str(payload["base64"]), validate=True)
+        except binascii.Error as error:
+            raise EditRefusedError("base64 is no base64") from error
+    if "text" in payload:
+        return str(payload["text"]).encode()
+    return apply_edit(_edit(action, payload), before or b"")
+
+
+def changes_watch(before: bytes | None, after: bytes | None) -> bool:
+    """Whether another set of notes would be watched: then an agent would be woken by, and read, what nobody approved before."""
+    return _watched(before) != _watched(after)
+
+
+def _watched(data: bytes | None) -> object:
+    return declared_watch(data)[0] if data is not None else ()
+
+
+def _edit(action: Action, payload: Mapping[str, object]) -> AppendToSection | ReplaceSection | SetKey:
+    if action == "link":
+        to, label = str(payload["to"]).strip(), str(payload.get("label", "")).strip()
+        if any(mark in to + label for mark in ("[[", "]]", "|", "\n", "\r")):
+            raise EditRefusedError("to and label should be plain names, without [[, ]], | or line ends")
+        link = f"- [[{to}|{label}]]" if label else f"- [[{to}]]"
+        return AppendToSection(section=str(payload.get("section", LINKS)), content=link, create=True)
+    if "key" in payload:
+        return SetKey(key=str(payload["key"]), value=payload["value"])  # type: ignore[arg-type]  # checked above
+    section, content = str(payload["section"]), str(payload["content"])
+    if payload.get("append"):
+        return AppendToSection(section=section, content=content, create=True)
+    return ReplaceSection(section=section, content=content, create=True, is_only=True)
+
+
+def _is_value(value: object) -> bool:
+    if isinstance(value, list):
+        return all(isinstance(one, str) for one in value)
+    return isinstance(value, str | int | float | bool)

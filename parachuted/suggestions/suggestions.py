@@ -1,0 +1,353 @@
+"""Suggestions: what agents and modules would change, filed as notes that a person ticks, and done once when somebody may say so.
+
+Ticking a box in any editor, the command, the API and a bot's button are one act. The change is made by the one writer, as a run of its own
+that can be undone. Authority is not in the vault: what a file says counts only as far as it is what was proposed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import json
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
+
+from parachuted.errors import ActRefusedError, EditRefusedError, ParachuteError, StorageFailedError
+from parachuted.events import Bus
+from parachuted.events.audit import CALLER, AuditEvent, Caller, Recorder, Unrecorded
+from parachuted.grants.origin import Origin
+from parachuted.state import State
+from parachuted.suggestions.acceptance import Acceptance, acceptance_of, needs_no_asking
+from parachuted.suggestions.applying import Applied, Applier, Planned
+from parachuted.suggestions.paper import Shown, file_name
+from parachuted.suggestions.payload import check_payload
+from parachuted.suggestions.record import Record, record_of
+from parachuted.suggestions.run_document import save_run
+from parachuted.suggestions.seal import Sealer
+from parachuted.suggestions.shelf import Shelf, shown_of, superseded, unknown
+from parachuted.suggestions.suggestion import AUTO, USER, Proposal, Status, Suggestion
+from parachuted.suggestions.targets import check_target, module_of
+from parachuted.vault import Author, History, Objects, Store, VaultRoot, new_id, printable
+
+_Result = TypeVar("_Result")
+_MOST_PENDING, _MOST_OF_ONE = 500, 100
+_LONGEST_REASONING, _LONGEST_NAME = 4_000, 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuggestionParts:
+    """With what suggestions are filed and applied. `notice` takes the paths that were written, to be looked at now.
+
+    `applied` is told, in the thread that wrote, of each text that was put in place and what its words count as. `auto_approve_rate`: from
+    which rate of acceptance an agent's `create` and `update` are done at once; 0 is never.
+    """
+
+    root: VaultRoot
+    store: Store
+    objects: Objects
+    history: History
+    state: State
+    home: Path
+    bus: Bus
+    clock: Callable[[], datetime]
+    notice: Callable[[Iterable[str]], Awaitable[None]]
+    audit: Recorder = field(default_factory=Unrecorded)
+    applied: Callable[[str, str, Origin], None] = lambda _path, _digest, _origin: None
+    auto_approve_rate: float = 0.0
+
+
+class Suggestions:
+    """All suggestions of one vault. Its methods are called on the event loop, one suggestion at a time being in one hand."""
+
+    def __init__(self, parts: SuggestionParts) -> None:
+        self._parts = parts
+        self.shelf = Shelf(store=parts.store, state=parts.state, sealer=Sealer(parts.home), clock=parts.clock)
+        self._applier = Applier(parts.root, parts.store, parts.objects)
+        self._busy: set[str] = set()
+        self._filing = asyncio.Lock()
+        self.trouble: str | None = None
+
+    def all(self, *, status: Status | None = None, sees: Callable[[str], bool] = lambda _path: True) -> list[Suggestion]:
+        """Those that exist for who `sees` these files, the newest first."""
+        found = [record.suggestion for record in self.shelf.all()][::-1]
+        return [one for one in found if (status is None or one.status == status) and self.is_seen(one, sees)]
+
+    def get(self, name: str, *, sees: Callable[[str], bool] = lambda _path: True) -> Suggestion:
+        """That one. Raises NotFoundError, in the same words for all that does not exist for them."""
+        return self.record(name, sees=sees).suggestion
+
+    def record(self, name: str, *, sees: Callable[[str], bool] = lambda _path: True) -> Record:
+        """The same with what is shown of it."""
+        record = self.shelf.get(name)
+        if record is None or not self.is_seen(record.suggestion, sees):
+            raise unknown(name)
+        return record
+
+    def is_seen(self, suggestion: Suggestion, sees: Callable[[str], bool]) -> bool:
+        """Whether every file that it is about exists for who `sees` these."""
+        return all(sees(path) for path in self.paths_of(suggestion))
+
+    def paths_of(self, suggestion: Suggestion) -> list[str]:
+        """The files that it is about: several, where it stands for several."""
+        names = suggestion.payload.get("suggestions")
+        if not isinstance(names, list):
+            return [suggestion.path]
+        found = [self.shelf.get(str(name)) for name in names]
+        return [record.suggestion.path for record in found if record is not None]
+
+    def acceptance(self) -> list[Acceptance]:
+        """What a person made of each agent's suggestions, by action."""
+        return acceptance_of(record.suggestion for record in self.shelf.all())
+
+    def bases(self) -> set[str]:
+        """Digests of the texts that pending suggestions were decided on: they are needed until these are resolved."""
+        return {one.base for one in self.all(status="pending") if one.base is not None}
+
+    async def propose(self, proposal: Proposal) -> Suggestion:
+        """File a proposal; one that waits already, word for word, is answered by that one.
+
+        Raises EditRefusedError for what is none or changes nothing, PathRefusedError for what is a program's, NotFoundError where there is
+        no such file, ActRefusedError when too many wait, or a hook objects to the file, StorageFailedError.
+        """
+        made = self._checked(proposal)
+        async with self._filing:
+            same = self._same_pending(made)
+            if same is not None:
+                return same
+            self._refuse_flood(made)
+            record, planned = await self._whole(lambda: self._filed(made), self._tell_created)
+        await self._parts.notice([record.paper])
+        suggestion = record.suggestion
+        if needs_no_asking(suggestion, planned.before, planned.after, self.acceptance(), self._parts.auto_approve_rate):
+            return await self.approve(suggestion.id, by=AUTO)
+        return suggestion
+
+    async def approve(self, name: str, *, by: str = USER) -> Suggestion:
+        """Do what it suggests, once. Merged where the file moved on; where that clashes, it is superseded and nothing is done.
+
+        Raises NotFoundError, EditRefusedError when it is resolved already, ActRefusedError when a hook objects (it then waits still),
+        StorageFailedError.
+        """
+        return await self._resolved(name, lambda record: self._apply(record, by, None))
+
+    async def modify(self, name: str, payload: Mapping[str, object], *, by: str = USER) -> Suggestion:
+        """Do it as a person would have it: with this payload in place of its own. Raises as `approve`, and for a payload that is none."""
+        suggestion = self.get(name)
+        changed = check_payload(suggestion.action, payload)
+        return await self._resolved(name, lambda record: self._apply(record, by, changed))
+
+    async def reject(self, name: str, *, by: str = USER, reason: str = "") -> Suggestion:
+        """Let it be. Raises NotFoundError, EditRefusedError when it is resolved already, StorageFailedError."""
+        says = reason.strip()[:_LONGEST_REASONING] or "nothing was changed"
+        return await self._resolved(name, lambda record: self._close(record, "rejected", by, says))
+
+    async def approve_all(
+        self, *, by: str = USER, sees: Callable[[str], bool] = lambda _path: True
+    ) -> tuple[list[Suggestion], dict[str, str]]:  # fmt: skip
+        """Approve each that waits and that they see, the oldest first. Those that were resolved, and why others were not, by id."""
+        done, failed = list[Suggestion](), dict[str, str]()
+        for one in self.all(status="pending", sees=sees)[::-1]:
+            try:
+                done.append(await self.approve(one.id, by=by))
+            except ParachuteError as error:
+                failed[one.id] = error.message
+        return done, failed
+
+    async def say(self, name: str, words: str) -> None:
+        """Write words for a person into its file."""
+        record = self.record(name)
+        await self._whole(lambda: self.shelf.say(record, words), lambda _said: None)
+        await self._parts.notice([record.paper])
+
+    def settle(self) -> list[Record]:
+        """At the start: those that the last daemon was just applying were applied, if their run wrote; else they wait again. Blocks."""
+        return [self._settled(record) for record in self.shelf.all() if record.applying is not None]
+
+    def _settled(self, record: Record) -> Record:
+        run, suggestion = str(record.applying), record.suggestion
+        if not self._parts.history.writes_by(run):
+            kept = replace(record, applying=None)
+            self.shelf.keep(kept)
+            return kept
+        by = suggestion.resolved_by or USER
+        author = Author(by=f"suggestion:{suggestion.id}", run=run, causes=suggestion.causes)
+        return self._done(record, replace(suggestion, applied_run=run), author, Applied(), by)
+
+    def _checked(self, proposal: Proposal) -> Suggestion:
+        path = check_target(proposal.path)
+        payload = check_payload(proposal.action, proposal.payload)
+        if not 0 < len(proposal.source_agent) <= _LONGEST_NAME or len(proposal.source_session) > _LONGEST_NAME:
+            raise EditRefusedError(f"source_agent should be a text of 1 to {_LONGEST_NAME} characters, source_session one of at most that")
+        words = proposal.reasoning + proposal.source_agent + proposal.source_session + (proposal.target_id or "")
+        if len(proposal.reasoning) > _LONGEST_REASONING or any("\ud800" <= one <= "\udfff" for one in words):
+            raise EditRefusedError(f"reasoning should be a text of at most {_LONGEST_REASONING} characters")
+        return Suggestion(
+            id=f"s{secrets.token_hex(5)}", source_agent=proposal.source_agent, source_session=proposal.source_session,
+            timestamp=self._parts.clock(), action=proposal.action, target_module=proposal.target_module or module_of(path),
+            target_id=proposal.target_id, payload=payload, reasoning=proposal.reasoning, path=path, base=proposal.base, run=proposal.run,
+            causes=proposal.causes, origin=proposal.origin,
+        )  # fmt: skip
+
+    def _same_pending(self, made: Suggestion) -> Suggestion | None:
+        def key(one: Suggestion) -> tuple[str, str, str, str]:
+            return one.source_agent, one.action, one.path, json.dumps(dict(one.payload), sort_keys=True)
+
+        return next((one for one in self.all(status="pending") if one.path == made.path and key(one) == key(made)), None)
+
+    def _refuse_flood(self, made: Suggestion) -> None:
+        pending = self.all(status="pending")
+        of_one = sum(one.source_agent == made.source_agent for one in pending)
+        if of_one >= _MOST_OF_ONE or len(pending) >= _MOST_PENDING:
+            raise ActRefusedError(f"{max(of_one, len(pending))} suggestions wait already; a person is to decide on these first")
+
+    def _filed(self, made: Suggestion) -> tuple[Record, Planned]:
+        """In a thread. It is kept before its file is written: a crash in between leaves one whose file is made at the next start."""
+        self._refuse_unaudited()
+        planned = self._applier.plan(made)
+        suggestion = replace(made, base=planned.base)
+        record = record_of(suggestion, file_name(suggestion), shown_of(suggestion, planned))
+        self.shelf.keep(record)
+        try:
+            self.shelf.put_up(record)
+        except ActRefusedError as error:
+            self.shelf.keep(self._over(record, "rejected", "hook", error.message))
+            raise
+        return record, planned
+
+    def file_again(self, suggestion: Suggestion, shown: Shown) -> Record:
+        """Keep one that is known from elsewhere: from its sealed file, or made of others. Blocks. Raises StorageFailedError."""
+        record = record_of(suggestion, file_name(suggestion), shown)
+        self.shelf.keep(record)
+        return record
+
+    async def _resolved(self, name: str, act: Callable[[Record], Record]) -> Suggestion:
+        record = self.record(name)
+        if name in self._busy:
+            raise EditRefusedError(f"the suggestion {name} is just being resolved")
+        if not record.suggestion.is_pending:
+            raise EditRefusedError(f"the suggestion {name} was {record.suggestion.status} already, by {record.suggestion.resolved_by}")
+        self._busy.add(name)
+        try:
+            self._refuse_unaudited()
+            resolved = await self._whole(lambda: act(record), self._tell_resolved)
+        finally:
+            self._busy.discard(name)
+        written = [resolved.suggestion.path] if resolved.suggestion.applied_run is not None else []
+        await self._parts.notice([*written, resolved.paper])
+        return resolved.suggestion
+
+    def _apply(self, record: Record, by: str, payload: Mapping[str, object] | None) -> Record:
+        """In a thread. What is about to be done is kept first, so that a crash does it neither twice nor half."""
+        parts, now = self._parts, self._parts.clock()
+        suggestion = replace(record.suggestion, modifications=payload)
+        run, causes = new_id("r", now), suggestion.causes or (new_id("c", now),)
+        author = Author(by=f"suggestion:{suggestion.id}", run=run, causes=causes)
+        intent = replace(record, suggestion=replace(suggestion, resolved_by=by), applying=run)
+        self.shelf.keep(intent)
+        try:
+            applied = self._applier.apply(suggestion, author)
+        except BaseException:
+            if not parts.history.writes_by(run):
+                self.shelf.keep(record)
+            raise
+        if applied.why is not None:
+            made = self._over(record, "superseded", by, applied.why).suggestion
+            over = superseded(record, made, applied.ours, applied.theirs)
+            self.shelf.keep(over)
+            self._put_up(over)
+            return over
+        return self._done(record, suggestion, author, applied, by)
+
+    def _done(self, record: Record, suggestion: Suggestion, author: Author, applied: Applied, by: str) -> Record:
+        """In a thread: it was applied. Record the run, then that it is over."""
+        parts, written = self._parts, applied.written
+        if written is not None and written.after is not None and written.changed:
+            parts.applied(written.path, written.after, suggestion.origin)
+        writes = parts.history.writes_by(str(author.run))
+        if writes:
+            save_run(parts.history, parts.objects, suggestion, author, by=by, writes=writes, at=parts.clock())
+        merged = " (merged with what was written since)" if written is not None and written.merged else ""
+        says = (
+            f"{printable(suggestion.path)} was written{merged}; `parachute undo {author.run}` takes it back"
+            if writes
+            else "it said that already"
+        )
+        status: Status = "approved" if suggestion.modifications is None else "modified"
+        applied_run = author.run if writes else None
+        return self._close(replace(record, suggestion=replace(suggestion, applied_run=applied_run)), status, by, says)
+
+    def _close(self, record: Record, status: Status, by: str, says: str) -> Record:
+        over = self._over(record, status, by, says)
+        self.shelf.keep(over)
+        self._put_up(over)
+        return over
+
+    def _over(self, record: Record, status: Status, by: str, says: str) -> Record:
+        suggestion = replace(record.suggestion, status=status, resolved_by=by, resolved_at=self._parts.clock(), outcome=says)
+        return record_of(suggestion, record.paper, replace(record.shown, words=""))
+
+    def _put_up(self, record: Record) -> None:
+        """The file follows; where it cannot, it does at the next start: what counts is kept."""
+        try:
+            self.shelf.put_up(record)
+        except ParachuteError as error:
+            self.trouble = error.message
+
+    def _refuse_unaudited(self) -> None:
+        if self._parts.audit.refusal is not None:
+            raise StorageFailedError(self._parts.audit.refusal)
+
+    def _tell_created(self, filed: tuple[Record, Planned]) -> None:
+        suggestion = filed[0].suggestion
+        self._audit(suggestion, "created", Caller("agent", suggestion.source_agent, ""))
+        self._parts.bus.publish("suggestion.created", **_told(suggestion))
+
+    def _tell_resolved(self, record: Record) -> None:
+        suggestion = record.suggestion
+        by = str(suggestion.resolved_by)
+        self._audit(suggestion, suggestion.status, CALLER.get() or Caller("person" if by == USER else "daemon", by, ""))
+        told = {"status": suggestion.status, "resolved_by": by, "applied_run": suggestion.applied_run}
+        self._parts.bus.publish("suggestion.resolved", **_told(suggestion), **told)
+
+    def _audit(self, suggestion: Suggestion, what: str, caller: Caller) -> None:
+        self._parts.audit.record(
+            AuditEvent(
+                timestamp=self._parts.clock(),
+                event_type="suggestion",
+                source_type=caller.source_type,
+                source_id=caller.source_id,
+                target_module=suggestion.target_module,
+                target_endpoint=f"suggestions.{what}",
+                para_ids_involved=[suggestion.target_id] if suggestion.target_id else [],
+                request_id=caller.request_id or None,
+                paths=[printable(path) for path in self.paths_of(suggestion)],
+                names=[f"id={suggestion.id}"],
+                causes=suggestion.causes,
+                run=suggestion.applied_run or suggestion.run,
+                details={"id": suggestion.id, "action": suggestion.action, "agent": suggestion.source_agent},
+            )
+        )
+
+    async def _whole(self, call: Callable[[], _Result], then: Callable[[_Result], None]) -> _Result:
+        """Call in a thread, then tell. Who is cancelled meanwhile goes only when it has ended and was told: nothing is done half."""
+        running = asyncio.get_running_loop().run_in_executor(None, contextvars.copy_context().run, call)
+        try:
+            result = await asyncio.shield(running)
+        except asyncio.CancelledError:
+            await asyncio.wait([running])
+            if running.exception() is None:
+                then(running.result())
+            raise
+        then(result)
+        return result
+
+
+def _told(suggestion: Suggestion) -> dict[str, object]:
+    return {
+        "id": suggestion.id, "action": suggestion.action, "path": printable(suggestion.path), "target_module": suggestion.target_module,
+        "source_agent": suggestion.source_agent, "run": suggestion.run, "causes": list(suggestion.causes),
+    }  # fmt: skip

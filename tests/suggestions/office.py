@@ -1,0 +1,116 @@
+"""Office: suggestions over a real vault, store, history and state, with what was told of them. `reopen` is the next daemon's life."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from parachuted.events import Bus, Event
+from parachuted.events.audit import AuditEvent
+from parachuted.state import open_state
+from parachuted.suggestions import Proposal, SuggestionParts, Suggestions
+from parachuted.vault import History, Objects, Store, VaultPath, VaultRoot
+
+
+class Heard:
+    """Takes audit events."""
+
+    refusal: str | None = None
+
+    def __init__(self) -> None:
+        self.events: list[AuditEvent] = []
+
+    def record(self, event: AuditEvent) -> None:
+        self.events.append(event)
+
+
+@dataclass
+class Office:
+    folder: Path
+    rate: float = 0.0
+    ask: object = None
+    noticed: list[str] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    placed: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.vault, self.home = self.folder / "vault", self.folder / "home"
+        self.vault.mkdir(exist_ok=True)
+        self.home.mkdir(mode=0o700, exist_ok=True)
+        self._seconds = itertools.count()
+        self.open()
+
+    def clock(self) -> datetime:
+        return datetime(2026, 1, 5, 12, tzinfo=UTC) + timedelta(seconds=next(self._seconds))
+
+    def open(self) -> None:
+        state = self.home / "state"
+        state.mkdir(exist_ok=True)
+        self.state = open_state(state / "state.journal")
+        self.objects = Objects(state / "objects")
+        self.history = History(state / "history.db")
+        self.root = VaultRoot(self.vault)
+        self.store = Store(self.root, self.objects, self.history, self.clock, ask=self.ask)
+        self.bus, self.audit = Bus(self.clock), Heard()
+        self.bus.listen(self.events.append)
+        self.suggestions = Suggestions(
+            SuggestionParts(
+                root=self.root,
+                store=self.store,
+                objects=self.objects,
+                history=self.history,
+                state=self.state,
+                home=self.home,
+                bus=self.bus,
+                clock=self.clock,
+                notice=self.notice,
+                audit=self.audit,
+                auto_approve_rate=self.rate,
+                applied=lambda *said: self.placed.append(said),
+            )
+        )
+
+    def close(self) -> None:
+        self.state.close()
+        self.history.close()
+        self.objects.close()
+
+    def reopen(self, *, lose_state: bool = False) -> None:
+        """The daemon is gone, without a word, and the next one opens what is left."""
+        self.close()
+        if lose_state:
+            shutil.rmtree(self.home / "state")
+        self.open()
+
+    async def notice(self, paths: Iterable[str]) -> None:
+        self.noticed += paths
+
+    def write(self, path: str, text: str) -> str:
+        """A person writes a note."""
+        file = self.vault / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
+        return self.store.read(VaultPath(path)).digest
+
+    def text(self, path: str) -> str:
+        return (self.vault / path).read_text("utf-8")
+
+    async def propose(self, path: str, payload: dict[str, object], action: str = "update", **more: object):
+        given = {"source_agent": "reflector", "reasoning": "it follows from today's journal", **more}
+        return await self.suggestions.propose(Proposal(path=path, payload=payload, action=action, **given))
+
+    def paper(self, suggestion) -> Path:
+        return self.vault / self.suggestions.record(suggestion.id).paper
+
+    def tick(self, suggestion, *boxes: str) -> None:
+        """A person ticks boxes in an editor."""
+        file = self.paper(suggestion)
+        text = file.read_text("utf-8")
+        for box in boxes:
+            assert f"- [ ] {box}" in text
+            text = text.replace(f"- [ ] {box}", f"- [x] {box}", 1)
+        file.write_text(text, "utf-8")

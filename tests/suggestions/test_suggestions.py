@@ -1,0 +1,232 @@
+"""Suggestions from proposal to effect: filed as a note, done once, by the one writer, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError, StorageFailedError
+
+KEVIN = "# Kevin\n\n## Facts\n\nA friend.\n\n## Recent Activity\n\n- 2024-01-01: Moved\n"
+
+
+async def test_a_proposal_becomes_a_note_that_a_person_can_read_and_changes_nothing_else(office):
+    office.write("Brain/Kevin.md", KEVIN)
+    made = await office.propose(
+        "Brain/Kevin.md",
+        {"section": "Recent Activity", "content": "- 2024-01-15: Discussed LVB", "append": True},
+        run="r-1",
+        causes=("c-1",),
+    )
+    text = office.paper(made).read_text("utf-8")
+    assert office.text("Brain/Kevin.md") == KEVIN
+    assert (made.status, made.target_module, made.source_agent, made.causes) == ("pending", "brain", "reflector", ("c-1",))
+    for part in (
+        "# Update Brain/Kevin.md",
+        "> it follows from today's journal",
+        "- [ ] approve\n- [ ] reject",
+        "+- 2024-01-15: Discussed LVB",
+    ):
+        assert part in text
+    assert office.noticed == [office.suggestions.record(made.id).paper]
+    assert [event.event for event in office.events] == ["suggestion.created"]
+    assert [(event.event_type, event.target_endpoint) for event in office.audit.events] == [("suggestion", "suggestions.created")]
+
+
+async def test_an_approval_is_a_run_of_its_own_that_carries_the_cause_and_can_be_undone(office):
+    office.write("Brain/Kevin.md", KEVIN)
+    made = await office.propose("Brain/Kevin.md", {"section": "Facts", "content": "A good friend."}, run="r-1", causes=("c-1",))
+    done = await office.suggestions.approve(made.id)
+
+    assert (done.status, done.resolved_by) == ("approved", "user")
+    assert office.text("Brain/Kevin.md") == KEVIN.replace("A friend.", "A good friend.")
+    (write,) = office.history.writes_by(done.applied_run)
+    assert (write.author.by, write.author.causes) == (f"suggestion:{made.id}", ("c-1",))
+    document = office.history.run(done.applied_run)
+    assert (document["parents"], document["outcome"], document["suggestion"]["resolved_by"]) == (["r-1"], "changed", "user")
+    assert "**approved** by user" in office.paper(made).read_text("utf-8")
+    assert [event.event for event in office.events] == ["suggestion.created", "suggestion.resolved"]
+    assert office.placed == [("Brain/Kevin.md", write.after, "agent")]
+
+
+async def test_twice_at_once_and_again_later_is_one_effect(office):
+    office.write("a.md", "one\n")
+    made = await office.propose("a.md", {"section": "New", "content": "x", "append": True})
+    answers = await asyncio.gather(*(office.suggestions.approve(made.id) for _ in range(8)), return_exceptions=True)
+    assert sorted(type(answer).__name__ for answer in answers) == ["EditRefusedError"] * 7 + ["Suggestion"]
+    with pytest.raises(EditRefusedError, match="was approved already, by user"):
+        await office.suggestions.approve(made.id)
+    with pytest.raises(EditRefusedError, match="was approved already"):
+        await office.suggestions.reject(made.id)
+    assert office.text("a.md").count("x") == 1
+
+
+async def test_what_was_written_since_is_merged(office):
+    office.write("a.md", "# A\n\none\n\ntwo\n\nthree\n")
+    made = await office.propose("a.md", {"text": "# A\n\nONE\n\ntwo\n\nthree\n"})
+    office.write("a.md", "# A\n\none\n\ntwo\n\nTHREE\n")
+    done = await office.suggestions.approve(made.id)
+    assert (done.status, office.text("a.md")) == ("approved", "# A\n\nONE\n\ntwo\n\nTHREE\n")
+    assert "merged" in done.outcome
+
+
+async def test_what_clashes_with_what_was_written_since_is_superseded_with_both_texts_shown(office):
+    office.write("a.md", "one\n")
+    made = await office.propose("a.md", {"text": "ours\n"})
+    office.write("a.md", "theirs\n")
+    done = await office.suggestions.approve(made.id)
+    assert (done.status, done.applied_run, office.text("a.md")) == ("superseded", None, "theirs\n")
+    paper = office.paper(made).read_text("utf-8")
+    assert "## What would stand there\n\n```\nours\n```" in paper
+    assert "## What stands there now\n\n```\ntheirs\n```" in paper
+
+
+async def test_create_delete_and_link_do_what_they_say(office):
+    office.write("a.md", "# A\n")
+    office.write("old.md", "gone soon\n")
+    for made in (
+        await office.propose("Brain/AI Safety.md", {"text": "# AI Safety\n"}, "create"),
+        await office.propose("old.md", {}, "delete"),
+        await office.propose("a.md", {"to": "AI Safety", "label": "safety"}, "link"),
+    ):
+        assert (await office.suggestions.approve(made.id)).status == "approved"
+    assert office.text("Brain/AI Safety.md") == "# AI Safety\n"
+    assert not (office.vault / "old.md").exists()
+    assert "## Links\n\n- [[AI Safety|safety]]" in office.text("a.md")
+
+
+async def test_a_file_that_was_changed_is_not_removed_and_a_new_one_not_overwritten(office):
+    office.write("old.md", "one\n")
+    gone = await office.propose("old.md", {}, "delete")
+    new = await office.propose("new.md", {"text": "mine\n"}, "create")
+    office.write("old.md", "two\n")
+    office.write("new.md", "yours\n")
+    assert [(await office.suggestions.approve(one.id)).status for one in (gone, new)] == ["superseded", "superseded"]
+    assert (office.text("old.md"), office.text("new.md")) == ("two\n", "yours\n")
+
+
+async def test_a_person_may_change_what_was_suggested_and_do_that(office):
+    office.write("a.md", "one\n")
+    made = await office.propose("a.md", {"text": "two\n"})
+    done = await office.suggestions.modify(made.id, {"text": "three\n"})
+    assert (done.status, done.modifications, done.payload, office.text("a.md")) == (
+        "modified",
+        {"text": "three\n"},
+        {"text": "two\n"},
+        "three\n",
+    )
+
+
+async def test_a_rejected_one_changes_nothing_and_is_over(office):
+    office.write("a.md", "one\n")
+    made = await office.propose("a.md", {"text": "two\n"})
+    done = await office.suggestions.reject(made.id, reason="not true")
+    assert (done.status, done.outcome, office.text("a.md")) == ("rejected", "not true", "one\n")
+    with pytest.raises(EditRefusedError, match="was rejected already"):
+        await office.suggestions.approve(made.id)
+
+
+async def test_the_same_proposal_is_filed_once(office):
+    office.write("a.md", "one\n")
+    first, second = await office.propose("a.md", {"text": "two\n"}), await office.propose("a.md", {"text": "two\n"})
+    assert first.id == second.id
+    assert len(list((office.vault / "Suggestions").iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "payload", "action", "error"),
+    [
+        ("Modules/evil/module.py", {"text": "x"}, "create", PathRefusedError),
+        ("MODULES/evil/module.py", {"text": "x"}, "create", PathRefusedError),
+        (".parachute/x.md", {"text": "x"}, "create", PathRefusedError),
+        ("Projects/.claude/settings.json", {"text": "x"}, "create", PathRefusedError),
+        ("Suggestions/x.md", {"text": "x"}, "create", PathRefusedError),
+        ("../x.md", {"text": "x"}, "create", PathRefusedError),
+        ("a.md", {"text": "x"}, "create", EditRefusedError),
+        ("a.md", {"text": "one\n"}, "update", EditRefusedError),
+        ("a.md", {"text": "x", "section": "y"}, "update", EditRefusedError),
+        ("a.md", {"text": 3}, "update", EditRefusedError),
+        ("a.md", {"force": "x"}, "delete", EditRefusedError),
+        ("a.md", {"to": "b]]x"}, "link", EditRefusedError),
+        ("none.md", {"text": "x"}, "update", NotFoundError),
+        ("linked.md", {"text": "x"}, "update", PathRefusedError),
+    ],
+)
+async def test_what_is_none_or_a_programs_is_not_filed(office, path, payload, action, error):
+    office.write("a.md", "one\n")
+    (office.vault / "linked.md").symlink_to("a.md")
+    with pytest.raises(error):
+        await office.propose(path, payload, action)
+    assert not (office.vault / "Suggestions").exists()
+
+
+async def test_a_link_that_came_to_stand_there_since_is_not_followed(office):
+    office.write("a.md", "one\n")
+    office.write("secret.md", "one\n")
+    made = await office.propose("a.md", {"text": "two\n"})
+    (office.vault / "a.md").unlink()
+    (office.vault / "a.md").symlink_to("secret.md")
+    with pytest.raises(PathRefusedError):
+        await office.suggestions.approve(made.id)
+    assert office.text("secret.md") == "one\n"
+    assert office.suggestions.get(made.id).is_pending
+
+
+async def test_a_hook_that_objects_leaves_it_waiting(office):
+    refused = []
+
+    def ask(intent):
+        if intent.path == "a.md":
+            refused.append(intent)
+            raise ActRefusedError("not on Sundays")
+
+    office.close()
+    office.ask = ask
+    office.open()
+    office.write("a.md", "one\n")
+    made = await office.propose("a.md", {"text": "two\n"})
+    with pytest.raises(ActRefusedError, match="Sundays"):
+        await office.suggestions.approve(made.id)
+    assert office.suggestions.get(made.id).is_pending
+    assert (office.text("a.md"), len(refused)) == ("one\n", 1)
+
+
+async def test_nothing_is_filed_or_done_while_it_could_not_be_audited(office):
+    office.write("a.md", "one\n")
+    made = await office.propose("a.md", {"text": "two\n"})
+    office.audit.refusal = "the disk is full"
+    with pytest.raises(StorageFailedError):
+        await office.propose("a.md", {"text": "three\n"})
+    with pytest.raises(StorageFailedError):
+        await office.suggestions.approve(made.id)
+    assert office.text("a.md") == "one\n"
+
+
+async def test_one_agent_cannot_bury_a_person_in_suggestions(office):
+    office.write("a.md", "one\n")
+    for number in range(100):
+        await office.propose("a.md", {"text": f"{number}\n"})
+    with pytest.raises(ActRefusedError, match="100 suggestions wait"):
+        await office.propose("a.md", {"text": "x\n"})
+    await office.propose("a.md", {"text": "x\n"}, source_agent="another")
+
+
+async def test_all_that_wait_are_approved_in_their_order_and_what_cannot_be_is_told(office):
+    office.write("a.md", "one\n")
+    first = await office.propose("a.md", {"section": "S", "content": "1", "append": True})
+    second = await office.propose("b.md", {"text": "b\n"}, "create")
+    (office.vault / "b.md").symlink_to("a.md")
+    done, failed = await office.suggestions.approve_all()
+    assert ([one.id for one in done], list(failed)) == ([first.id], [second.id])
+
+
+async def test_who_does_not_see_the_file_sees_nothing_of_the_suggestion(office):
+    office.write("a.md", "one\n")
+    made = await office.propose("a.md", {"text": "two\n"})
+    assert office.suggestions.all(sees=lambda path: path != "a.md") == []
+    with pytest.raises(NotFoundError) as unseen:
+        office.suggestions.get(made.id, sees=lambda path: path != "a.md")
+    with pytest.raises(NotFoundError) as unknown:
+        office.suggestions.get("s0000000000")
+    assert str(unseen.value).replace(made.id, "") == str(unknown.value).replace("s0000000000", "")
