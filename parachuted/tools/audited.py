@@ -53,6 +53,11 @@ class RunAudit:
         elif step.result.is_error:
             self._call(step.tool, step.arguments, step.result, 0.0)
 
+    def called(self, name: str, arguments: Mapping[str, object], result: ToolResult, took: float) -> None:
+        """The agent called a tool that is not ours, such as the CLI's own; it took so many milliseconds."""
+        self._told[name, result.is_error] += 1
+        self._call(name, arguments, result, took)
+
     def _told_call(self, tool: Tool) -> Callable[[Mapping[str, object]], Awaitable[ToolResult]]:
         async def call(arguments: Mapping[str, object]) -> ToolResult:
             began, result = time.perf_counter(), ToolResult(text="the call was cut short", is_error=True)

@@ -7,6 +7,7 @@ arguments go the way that the agent's own go, through the tool's schema and its 
 from __future__ import annotations
 
 import itertools
+import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -91,6 +92,33 @@ class AgentHooks:
         data = {"stop_hook_active": False, "last_assistant_message": last_said or ""}
         return await self.asker.ask(self.occurrence("stop.before", data))
 
+    async def before_call(self, name: str, arguments: Mapping[str, object], use: str) -> tuple[str | None, tuple[str, ...]]:
+        """What hooks say of a call of a tool that is not ours: the objection, if there is one, and what the agent is to know besides.
+
+        Such a call is made as it is or not at all: a hook that wants other arguments objects to these.
+        """
+        if not self.asker.wants("tool.before"):
+            return None, ()
+        told = {"tool_name": name, "tool_input": dict(arguments), "tool_use_id": use}
+        decision = await self.asker.ask(self.occurrence("tool.before", told))
+        if not decision.allowed:
+            return f"a hook refused {name}, so nothing was done: {decision.reason}", ()
+        if decision.updated_input is not None and dict(decision.updated_input) != dict(arguments):
+            return f"a hook wants {name} to be called otherwise, so nothing was done: call it with {_shown(decision.updated_input)}", ()
+        return None, tuple(_bounded(decision.context))
+
+    async def after_call(self, name: str, arguments: Mapping[str, object], use: str, result: ToolResult, took: float) -> tuple[str, ...]:
+        """What hooks add once such a call has been answered, after so many milliseconds."""
+        told: dict[str, object] = {"tool_name": name, "tool_input": dict(arguments), "tool_use_id": use, "duration_ms": round(took, 3)}
+        told["tool_response"] = {"text": result.text, "is_error": result.is_error}
+        self.publish("tool.after", **_brief(told))
+        if not self.asker.wants("tool.after"):
+            return ()
+        decision = await self.asker.ask(self.occurrence("tool.after", told))
+        text = decision.updated_output
+        said = [text] if isinstance(text, str) else []
+        return tuple(_bounded((*said, *decision.context, *([decision.reason] if decision.reason else []))))
+
     def occurrence(self, event: str, data: Mapping[str, object], *, diff: Mapping[str, object] | None = None) -> Occurrence:
         """Something of this agent's work as a hook is told of it."""
         return Occurrence(
@@ -135,6 +163,11 @@ def _with_context(result: ToolResult, context: Sequence[str]) -> ToolResult:
 
 def _bounded(context: Sequence[str]) -> list[str]:
     return [text if len(text) <= _LARGEST_CONTEXT else f"{text[:_LARGEST_CONTEXT]}\n(cut: a hook said more)" for text in context if text]
+
+
+def _shown(arguments: Mapping[str, object]) -> str:
+    text = json.dumps(arguments, ensure_ascii=False, default=repr)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _brief(value: Mapping[str, object]) -> dict[str, object]:

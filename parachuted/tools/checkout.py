@@ -1,0 +1,505 @@
+"""Checkout: the private copy of the notes that an agent with a shell was granted, and the way back into the vault.
+
+The container sees this copy and never the vault. What was changed in it goes file by file through the one writer, as that run, on the
+content that was copied: so a kill leaves each file of the vault old or new, others' edits are merged or win, and hooks, audit and undo hold
+for what a shell did as for any tool. What is not the agent's to do is told and put back to what the vault has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from parachuted.bubbling import watched_beyond
+from parachuted.errors import ActRefusedError, ConflictError, NotFoundError, ParachuteError, PathRefusedError, StorageFailedError
+from parachuted.events.audit import CALLER, Caller, Recorder, Unrecorded
+from parachuted.grants.agent_grant import AgentGrant
+from parachuted.grants.origin import UNTRUSTED, Taint
+from parachuted.grants.origins import Origins
+from parachuted.tools.checkin import Act, Change, CheckedIn, acts_of, is_in_lane, objection, too_many, twin_of
+from parachuted.tools.context_files import finished
+from parachuted.tools.hostile_folder import HostileFolder, Mark, ReadRefusedError, Walked, shown
+from parachuted.tools.outside import copy_outside
+from parachuted.vault import (
+    NOTE_SUFFIXES,
+    Author,
+    Content,
+    Entry,
+    Index,
+    Objects,
+    Store,
+    VaultPath,
+    VaultRoot,
+    Written,
+    diff_of,
+    digest_of,
+    printable,
+)
+
+log = logging.getLogger(__name__)
+
+MOST_FILES = 20_000
+MOST_BYTES = 256 << 20
+LARGEST_FILE = 32 << 20
+LARGEST_WRITE = 16 << 20
+_LARGEST_BASE = 1 << 20
+_MOST_SHOWN = 2_000
+_SEEN_AT_ONCE = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filled:
+    """What was copied. `left_out` are paths, as they may be shown, with the reason; `outside` what was asked for beside the vault, and
+    the name of its folder among those copies.
+    """
+
+    files: int
+    size: int
+    left_out: tuple[tuple[str, str], ...]
+    outside: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(slots=True)
+class _Held:
+    """One file of the copy as it was given: the vault's digest, what the index said, and the copy's mark."""
+
+    digest: str
+    entry: Entry | None
+    mark: Mark | None
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """A check-in while it goes on."""
+
+    written: list[Written] = field(default_factory=list)
+    touched: list[str] = field(default_factory=list)
+    merged: list[str] = field(default_factory=list)
+    suggested: list[str] = field(default_factory=list)
+    refused: list[tuple[str, str]] = field(default_factory=list)
+
+
+class Checkout:
+    """One run's copy. Methods may be called while the agent's programs are at work in it; one at a time is done."""
+
+    def __init__(  # noqa: PLR0913  all that a write takes, and whose it is
+        self, *, root: VaultRoot, store: Store, index: Index, objects: Objects, grant: AgentGrant, author: Author, origins: Origins,
+        taint: Taint, folder: Path, suggest: Callable[[Change], Awaitable[str]] | None, notice: Callable[[Iterable[str]], Awaitable[None]],
+        uid: int | None, outside: Path | None = None, user_home: Path | None = None, private: tuple[Path, ...] = (),
+        audit: Recorder | None = None, written: list[Written] | None = None,
+    ) -> None:  # fmt: skip
+        """`folder` is empty, and is what the container sees as /vault; `outside` what it sees as /outside. `uid`: whose the copies are.
+
+        `suggest` proposes what the run may not do itself, and answers the id of the suggestion. `written` is where writes are added to.
+        `private` are folders that are never copied, such as the home of this program. OSError when `folder` cannot be opened.
+        """
+        self._root, self._store, self._index, self._objects = root, store, index, objects
+        self._grant, self._author, self._origins, self._taint = grant, author, origins, taint
+        self._suggest, self._notice, self._audit = suggest, notice, audit or Unrecorded()
+        self._outside, self._user_home, self._private, self._uid = outside, user_home, private, uid
+        self._folder = HostileFolder(folder, uid=uid)
+        self.written = written if written is not None else []
+        self._held: dict[str, _Held] = {}
+        self._told_left: set[str] = set()
+        self._unread: set[str] = set()
+        self._left_out: dict[str, str] = {}
+        self._version = -1
+        self._turn = asyncio.Lock()
+        self._is_dropped = False
+
+    async def fill(self) -> Filled:
+        """Copy what the grant reads. Raises ActRefusedError when that is too much for a container, StorageFailedError."""
+        async with self._turn:
+            return await finished(self._fill)
+
+    async def refresh(self) -> tuple[str, ...]:
+        """Bring in what changed in the vault since, but where the agent changed the copy too. The paths that are new or other now."""
+        if self._index.version == self._version:
+            return ()
+        async with self._turn:
+            return await finished(self._refresh) if not self._is_dropped else ()
+
+    async def check_in(self, because: str) -> CheckedIn:
+        """Write back what the agent made, as far as it may. `because` is what was just done, such as a tool's name.
+
+        What is refused, by whomever, is told and never raised; only a disk that fails is: StorageFailedError.
+        """
+        async with self._turn:
+            if self._is_dropped:
+                return CheckedIn()
+            outcome = _Outcome()
+            with self._as_agent():
+                acts = await finished(self._look, outcome)
+                for act in acts:
+                    await self._do(act, outcome)
+            if outcome.written:
+                await self._notice(outcome.touched)
+        if acts:
+            log.info("an agent's copy was checked in", extra={"run": self._author.run, "because": because, "acts": len(acts)})
+        return CheckedIn(
+            written=tuple(outcome.written), merged=tuple(outcome.merged), suggested=tuple(outcome.suggested), refused=tuple(outcome.refused)
+        )
+
+    async def drop(self) -> None:
+        """The run is over: the copy goes. What was not checked in goes with it."""
+        async with self._turn:
+            if not self._is_dropped:
+                self._is_dropped = True
+                await finished(self._drop)
+
+    def _drop(self) -> None:
+        try:
+            self._folder.empty()
+        except OSError as error:
+            log.warning("an agent's copy of notes could not be removed", extra={"run": self._author.run, "error": str(error)})
+        finally:
+            self._folder.close()
+
+    def _fill(self) -> Filled:
+        self._version = self._index.version
+        paths = list(self._granted())
+        total = sum(entry.size for _, entry in paths)
+        if len(paths) > MOST_FILES or total > MOST_BYTES:
+            raise ActRefusedError(
+                f"{self._grant.agent} is granted {len(paths):,} files of {total >> 20:,} MB, and a container is given at most "
+                f"{MOST_FILES:,} of {MOST_BYTES >> 20} MB; narrow its paths"
+            )
+        size, seen = 0, dict[str, bytes]()
+        with _disk("the agent's copy of the notes could not be made"):
+            for path, entry in paths:
+                data = self._take(path, entry)
+                size += len(data or b"")
+                if data is not None and path.endswith(NOTE_SUFFIXES) and len(data) <= _LARGEST_BASE:
+                    seen[self._held[path].digest] = data
+                if len(seen) >= _SEEN_AT_ONCE:
+                    self._objects.see(seen.items())
+                    seen = {}
+            self._objects.see(seen.items())
+            for name, mark in self._folder.walk(MOST_FILES * 2).files.items():  # nobody is at work in it yet
+                self._held[name].mark = mark
+            outside = copy_outside(
+                self._grant.outside, self._outside, uid=self._uid, user_home=self._user_home,
+                never=(self._root.folder, *self._private),
+            )  # fmt: skip
+        left_out = (*((printable(path), why) for path, why in self._left_out.items()), *outside.left_out)
+        return Filled(files=len(self._held), size=size, left_out=left_out, outside=outside.copied)
+
+    def _granted(self) -> Iterator[tuple[VaultPath, Entry]]:
+        for folder in self._index.below(""):
+            if self._grant.may_enter(folder):
+                for name, entry in tuple(self._index.entries(folder).items()):
+                    path = VaultPath(f"{folder}/{name}" if folder else name)
+                    if self._grant.may_read(path):
+                        yield path, entry
+
+    def _take(self, path: VaultPath, entry: Entry | None) -> bytes | None:
+        """Copy one file of the vault, unless there is a reason not to. OSError."""
+        content = self._readable(path)
+        if content is None:
+            return None
+        mark = self._folder.put(path, content.data)
+        self._held[path] = _Held(content.digest, entry, mark)
+        return content.data
+
+    def _readable(self, path: VaultPath) -> Content | None:
+        """A file of the vault as this agent may have it in its copy; None, and the reason is kept: it may not."""
+        self._left_out.pop(path, None)
+        try:
+            with self._root.straight():
+                size = self._root.size(path)
+                content = self._root.read(path) if size <= LARGEST_FILE else None
+        except NotFoundError:
+            return None
+        except ParachuteError as error:
+            self._left_out[path] = error.message
+            return None
+        if content is None:
+            self._left_out[path] = f"it is larger than {LARGEST_FILE >> 20} MB"
+            return None
+        origin = self._origins.of_text(path, content.data, content.digest)
+        if origin in UNTRUSTED:
+            self._left_out[path] = f"text of strangers ({origin}), which is read by read_note alone"
+            return None
+        return content
+
+    def _refresh(self) -> tuple[str, ...]:
+        self._version = self._index.version
+        found: list[str] = []
+        now = dict(self._granted())
+        with _disk("the agent's copy of the notes could not be brought up to date"):
+            walked = self._folder.walk(MOST_FILES * 2)
+            changed = self._changed(walked)
+            for path in [*map(VaultPath, self._held), *(one for one in now if one not in self._held)]:
+                held, entry = self._held.get(path), now.get(path)
+                if (held is not None and held.entry == entry) or path in changed or (held is None and path in walked.files):
+                    continue
+                if self._brought(path, held, entry):
+                    found.append(printable(path))
+        return tuple(found)
+
+    def _brought(self, path: VaultPath, held: _Held | None, entry: Entry | None) -> bool:
+        """Make the copy of one file what the vault has; whether it was another."""
+        if held is None and len(self._held) >= MOST_FILES:
+            return False
+        content = self._readable(path)
+        if content is None:
+            if held is not None:
+                self._folder.remove(path)
+                del self._held[path]
+            return held is not None
+        if held is not None and held.digest == content.digest:
+            held.entry = entry
+            return False
+        self._keep_base(path, content)
+        self._held[path] = _Held(content.digest, entry, self._folder.put(path, content.data))
+        return True
+
+    def _keep_base(self, path: VaultPath, content: Content) -> None:
+        if path.endswith(NOTE_SUFFIXES) and len(content.data) <= _LARGEST_BASE:
+            self._objects.see([(content.digest, content.data)])
+
+    def _changed(self, walked: Walked) -> set[str]:
+        """Paths of the copy that the agent changed, or took away."""
+        changed = set()
+        for path, held in self._held.items():
+            mark = walked.files.get(path)
+            if mark is None or (mark != held.mark and self._digest(path) != held.digest):
+                changed.add(path)
+        return changed
+
+    def _digest(self, path: str) -> str | None:
+        """What the copy's file holds now; None: it cannot be told."""
+        try:
+            data, mark = self._folder.read(path, LARGEST_FILE)
+        except (ReadRefusedError, OSError):
+            return None
+        digest, held = digest_of(data), self._held.get(path)
+        if held is not None and held.digest == digest:
+            held.mark = mark
+        return digest
+
+    def _look(self, outcome: _Outcome) -> list[Act]:
+        """What was done to the copy. What cannot be taken for an act is told and put back."""
+        with _disk("the agent's copy of the notes could not be read"):
+            walked = self._folder.walk(MOST_FILES * 2)
+            found = self._found(walked, outcome)
+            odd = tuple(walked.odd)
+            for path, what in walked.odd.items():
+                self._refuse(VaultPath(path), f"it is {what}" if what.startswith("a ") else what, outcome)
+            covered = [path for path in self._held if path.startswith(tuple(f"{one}/" for one in odd))] if odd else []
+            for path in covered:  # something else stands in the place of its folder
+                self._put_back(VaultPath(path))
+            shut = {*odd, *covered, *self._unread}
+            for path, why in walked.closed.items():
+                outcome.refused.append((shown(path) or "(the rest)", why))
+            for path in walked.left:
+                if path not in self._told_left and len(self._told_left) < MOST_FILES:
+                    self._told_left.add(path)
+                    outcome.refused.append((shown(path), "what begins with a dot stays in the container, and goes with it"))
+            held = {path: one.digest for path, one in self._held.items()}
+            acts = acts_of(held, found, lambda path: walked.is_known(path) and path not in shut)
+            for kind, reason in too_many(acts, len(held)).items():
+                for act in [act for act in acts if act.kind == kind]:
+                    self._put_back(act.path)
+                outcome.refused.append((f"({kind})", reason))
+                acts = [act for act in acts if act.kind != kind]
+        return acts
+
+    def _found(self, walked: Walked, outcome: _Outcome) -> dict[str, str]:
+        """The digests of the copy's files; of those that were not touched, what is known."""
+        found: dict[str, str] = {}
+        self._unread.clear()
+        for path, mark in walked.files.items():
+            held = self._held.get(path)
+            if held is not None and held.mark == mark:
+                found[path] = held.digest
+                continue
+            try:
+                data, now = self._folder.read(path, LARGEST_WRITE)
+            except FileNotFoundError:
+                continue
+            except ReadRefusedError as error:
+                self._unread.add(path)
+                self._refuse(VaultPath(path), str(error), outcome)
+                continue
+            except OSError as error:
+                self._unread.add(path)
+                outcome.refused.append((shown(path), f"it cannot be read: {error.strerror}"))
+                continue
+            found[path] = digest_of(data)
+            if held is not None and held.digest == found[path]:
+                held.mark = now
+        return found
+
+    async def _do(self, act: Act, outcome: _Outcome) -> None:
+        """One act: done, proposed or refused."""
+        reason = objection(act, self._grant) or self._twin(act)
+        if reason is not None:
+            await finished(self._refuse_act, act, reason, outcome)
+        elif self._taint and not is_in_lane(act, self._grant):
+            await self._propose(act, outcome)
+        else:
+            await finished(self._write, act, outcome)
+
+    def _twin(self, act: Act) -> str | None:
+        if act.kind not in {"create", "move"}:
+            return None
+        leaving = frozenset({act.source} if act.source is not None else ())
+        twin = twin_of(act.path, lambda folder: (*self._index.files(folder), *self._index.folders(folder)), leaving)
+        return f"{twin} is there already, and on many disks that is the same name" if twin is not None else None
+
+    async def _propose(self, act: Act, outcome: _Outcome) -> None:
+        if self._suggest is None:
+            await finished(self._refuse_act, act, f"{self._taint.why()}, so it is not written", outcome)
+            return
+        try:
+            for change in await finished(self._wishes, act):
+                outcome.suggested.append(await self._suggest(change))
+        except (ParachuteError, ReadRefusedError) as error:
+            await finished(self._refuse_act, act, str(error), outcome)
+        else:
+            await finished(self._put_back_all, act)
+
+    def _wishes(self, act: Act) -> list[Change]:
+        data = self._data(act) if act.digest is not None else None
+        if act.kind == "move" and act.source is not None:
+            return [
+                Change(action="create", path=act.path, base=None, data=data),
+                Change(action="delete", path=act.source, base=act.base, data=None),
+            ]
+        actions: Mapping[str, str] = {"create": "create", "update": "update", "delete": "delete"}
+        return [Change(action=actions[act.kind], path=act.path, base=act.base, data=data)]  # type: ignore[arg-type]
+
+    def _write(self, act: Act, outcome: _Outcome) -> None:
+        """Through the one writer. Raises StorageFailedError when the disk, or the audit, fails."""
+        if self._audit.refusal is not None:
+            raise StorageFailedError(self._audit.refusal)
+        try:
+            data = self._data(act) if act.digest is not None else b""
+            with self._root.straight():
+                self._refuse_watching(act, data)
+                written = self._made(act, data)
+        except ConflictError as error:
+            self._conflict(act, error, data, outcome)
+        except StorageFailedError:
+            raise
+        except (ParachuteError, ReadRefusedError) as error:
+            self._refuse_act(act, str(error), outcome)
+        else:
+            self._keep(act, written, outcome)
+
+    def _made(self, act: Act, data: bytes) -> Written:
+        if act.kind == "create":
+            return self._store.create(act.path, data, self._author)
+        if act.kind == "delete":
+            return self._store.delete(act.path, self._author, base=act.base)
+        if act.kind == "move" and act.source is not None:
+            return self._store.move(act.source, act.path, self._author, base=act.base)
+        return self._store.replace(act.path, data, self._author, base=act.base)
+
+    def _data(self, act: Act) -> bytes:
+        """What the copy holds. Raises ReadRefusedError when that is not what was decided on."""
+        try:
+            data, _ = self._folder.read(act.path, LARGEST_WRITE)
+        except OSError as error:
+            raise ReadRefusedError("it was changed while it was looked at") from error
+        if digest_of(data) != act.digest:
+            raise ReadRefusedError("it was changed while it was looked at; it is looked at again after the next call")
+        return data
+
+    def _refuse_watching(self, act: Act, data: bytes) -> None:
+        """What a note watches, a curator reads and writes down in it."""
+        if act.kind == "delete":
+            return
+        before = self._objects.get(act.base) if act.base is not None else None
+        beyond = watched_beyond(self._grant.reads, act.path, before or b"", data, was=act.source)
+        if beyond is not None:
+            raise ActRefusedError(f"it may not watch {printable(beyond)}: {self._grant.agent} may not read all of that")
+
+    def _keep(self, act: Act, written: Written, outcome: _Outcome) -> None:
+        """A write was made: the copy is what the vault has now, and the record says whose words these are."""
+        if act.source is not None:
+            self._origins.moved(act.source, act.path)
+            self._held.pop(act.source, None)
+        if self._taint:
+            self._origins.wrote(written.path, written.after, self._taint.origin)
+        if written.changed:
+            outcome.written.append(written)
+            outcome.touched += filter(None, (written.path, act.source))
+            self.written.append(written)
+        if written.after is None:
+            self._held.pop(act.path, None)
+        elif written.after == act.digest:
+            self._held[act.path] = _Held(written.after, None, None)
+        else:
+            outcome.merged.append(printable(act.path))
+            self._put_back(act.path)
+
+    def _conflict(self, act: Act, error: ConflictError, data: bytes, outcome: _Outcome) -> None:
+        """Others wrote in the same place. Theirs stands; the agent is told both, and decides anew."""
+        base = self._objects.get(act.base) if act.base is not None else None
+        wanted = diff_of(base or b"", data, act.path)[:_MOST_SHOWN]
+        self._put_back_all(act)
+        now = "your copy is as the vault is now" if act.path in self._held else "it is not in your copy any more"
+        theirs = diff_of(base or b"", error.theirs, act.path)[:_MOST_SHOWN] if act.path in self._held else "(not shown)"
+        outcome.refused.append(
+            (
+                shown(act.path),
+                f"others changed it in the same place meanwhile, so {now}; decide anew.\nYours was:\n{wanted}\nTheirs:\n{theirs}",
+            )
+        )
+
+    def _refuse(self, path: VaultPath, reason: str, outcome: _Outcome) -> None:
+        self._put_back(path)
+        outcome.refused.append((shown(path), reason))
+
+    def _refuse_act(self, act: Act, reason: str, outcome: _Outcome) -> None:
+        self._put_back_all(act)
+        outcome.refused.append((shown(act.path), reason))
+
+    def _put_back_all(self, act: Act) -> None:
+        for path in filter(None, (act.path, act.source)):
+            self._put_back(path)
+
+    def _put_back(self, path: VaultPath) -> None:
+        """Make the copy of a file what the vault has; nothing, where it has none that this agent may see."""
+        try:
+            content = self._readable(path) if self._grant.may_read(path) and _is_path(path) else None
+            if content is None:
+                self._folder.remove(path)
+                self._held.pop(path, None)
+            else:
+                self._keep_base(path, content)
+                self._held[path] = _Held(content.digest, None, self._folder.put(path, content.data))
+        except OSError as error:  # the copy is the agent's own affair: the vault is as it was
+            log.warning("an agent's copy could not be put back", extra={"path": shown(path), "error": str(error)})
+
+    @contextmanager
+    def _as_agent(self) -> Iterator[None]:
+        """The audit tells of the agent."""
+        asked = CALLER.get()
+        token = CALLER.set(Caller("agent", self._grant.agent, asked.request_id if asked is not None else ""))
+        try:
+            yield
+        finally:
+            CALLER.reset(token)
+
+
+def _is_path(path: str) -> bool:
+    with contextlib.suppress(PathRefusedError):
+        VaultPath.parse(path)
+        return True
+    return False
+
+
+@contextmanager
+def _disk(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageFailedError(f"{what}: {error.strerror or error}", errno=error.errno) from error

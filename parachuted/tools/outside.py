@@ -1,0 +1,125 @@
+"""Outside: copies of folders beside the vault that an agent was granted, for it to read. Nothing it does to them goes back.
+
+What begins with a dot is never copied (keys and settings are there), nor a link, nor any of the folders that hold machines and secrets.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from parachuted.tools.hostile_folder import HostileFolder, ReadRefusedError, Walked
+from parachuted.vault import printable
+
+_MOST_FILES = 5_000
+_MOST_BYTES = 64 << 20
+_LARGEST = 8 << 20
+_MACHINES = ("/proc", "/sys", "/dev", "/run", "/var/run", "/boot", "/etc", "/root/.ssh")
+
+
+@dataclass(slots=True)
+class _Sum:
+    """What was copied so far, of all folders."""
+
+    files: int = 0
+    size: int = 0
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outside:
+    """`copied` are what was asked for and the name of its copy; `left_out` what was not copied, with the reason."""
+
+    copied: tuple[tuple[str, str], ...] = ()
+    left_out: tuple[tuple[str, str], ...] = ()
+
+
+def copy_outside(
+    asked: tuple[str, ...], into: Path | None, *, uid: int | None, user_home: Path | None, never: tuple[Path, ...]
+) -> Outside:  # fmt: skip
+    """Copy each folder, or file, to `into/<number>`. `never` are folders that are not copied, nor is what holds them. OSError."""
+    if not asked:
+        return Outside()
+    if into is None:
+        return Outside(left_out=tuple((path, "this run has no place for what is beside the vault") for path in asked))
+    sum_, copied = _Sum(), []
+    folder = HostileFolder(into, uid=uid)
+    try:
+        for number, path in enumerate(asked, start=1):
+            place = _place(path, user_home)
+            reason = "it needs a home" if place is None else _refusal(place, user_home, never)
+            if place is None or reason is not None:
+                sum_.left_out.append((printable(path), reason or ""))
+            elif _copied(place, folder, str(number), sum_):
+                copied.append((path, str(number)))
+    finally:
+        folder.close()
+    return Outside(copied=tuple(copied), left_out=tuple(sum_.left_out))
+
+
+def _place(path: str, user_home: Path | None) -> Path | None:
+    text = path.removesuffix("/**").rstrip("/") or "/"
+    if text.startswith("~"):
+        return None if user_home is None or not (text == "~" or text.startswith("~/")) else user_home / text[1:].lstrip("/")
+    return Path(text)
+
+
+def _refusal(place: Path, user_home: Path | None, never: tuple[Path, ...]) -> str | None:
+    try:
+        real = place.resolve(strict=True)
+    except (OSError, RuntimeError):
+        return "it is not there"
+    if any(part.startswith(".") for part in real.parts):
+        return "what begins with a dot is not shown to agents"
+    shut = [path.resolve() for path in (*never, *((user_home,) if user_home is not None else ()))]
+    if any(one == real or one.is_relative_to(real) for one in shut) or any(real.is_relative_to(path.resolve()) for path in never):
+        return "it holds what agents are not shown as a whole; name a folder within"
+    if real == Path("/") or any(real.is_relative_to(path) for path in _MACHINES):
+        return "it belongs to the machine"
+    return None
+
+
+def _copied(place: Path, into: HostileFolder, name: str, sum_: _Sum) -> bool:
+    real = place.resolve()
+    if not real.is_dir():
+        return _copied_file(real.parent, real.name, into, f"{name}/{real.name}", sum_)
+    source = HostileFolder(real)
+    try:
+        walked = source.walk(_MOST_FILES)
+        sum_.left_out += _told(place, walked)
+        for path in sorted(walked.files):
+            if not _copy(source, path, into, f"{name}/{path}", sum_, place):
+                return True
+    finally:
+        source.close()
+    return True
+
+
+def _copied_file(folder: Path, name: str, into: HostileFolder, target: str, sum_: _Sum) -> bool:
+    source = HostileFolder(folder)
+    try:
+        return _copy(source, name, into, target, sum_, folder)
+    finally:
+        source.close()
+
+
+def _copy(source: HostileFolder, path: str, into: HostileFolder, target: str, sum_: _Sum, place: Path) -> bool:
+    """One file; False when no more is taken."""
+    if sum_.files >= _MOST_FILES or sum_.size >= _MOST_BYTES:
+        sum_.left_out.append((printable(str(place)), f"more than {_MOST_FILES:,} files or {_MOST_BYTES >> 20} MB; the rest is left out"))
+        return False
+    try:
+        data, _ = source.read(path, _LARGEST)
+    except (ReadRefusedError, FileNotFoundError) as error:
+        sum_.left_out.append((printable(os.path.join(place, path)), str(error) or "it went"))  # noqa: PTH118  a text
+        return True
+    into.put(target, data)
+    sum_.files, sum_.size = sum_.files + 1, sum_.size + len(data)
+    return True
+
+
+def _told(place: Path, walked: Walked) -> Iterator[tuple[str, str]]:
+    for path, why in (*walked.odd.items(), *walked.closed.items()):
+        yield printable(os.path.join(place, path)), why  # noqa: PTH118  the same
