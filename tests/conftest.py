@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from parachuted.agents import Backend, OfflineBackend
+from parachuted.agents.sandbox import Sandboxes
 from parachuted.config import load_settings
 from parachuted.daemon import Chosen, Daemon, utc_now
+from tests.engine import an_engine
 from tests.stories.life import Life, Live
 
 HOURS = 3 * 60 * 60
@@ -88,3 +90,23 @@ def live(vault: Path, home: Path) -> Live:
                 daemon.stop()
 
     return start
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[Mapping[str, str]]:
+    """The environment in which a Docker engine is found; the test is skipped where none can run."""
+    with an_engine() as env:
+        yield env
+
+
+@pytest.fixture
+async def sandboxes(engine: Mapping[str, str], tmp_path: Path) -> AsyncIterator[Sandboxes]:
+    """Sandboxes in which agents can run: the image is there, made of this machine's own programs."""
+    made = Sandboxes(folder=tmp_path / "slots", env=engine, label=tmp_path.name)
+    if (await made.status()).image is None:
+        async for _line in made.build(offline=True):
+            pass
+    try:
+        yield made
+    finally:
+        await made.close()
