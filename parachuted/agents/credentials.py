@@ -66,7 +66,7 @@ def _look_at_file(home: Path, whose: str, now: datetime) -> Finding:
     path = home / _FILE
     place = f"{whose} login file {path}"
     try:
-        login = _load(path)
+        login = load_login(path)
     except FileNotFoundError:
         return Finding(place=place, found=False, why="there is none")
     except (OSError, ValueError, RecursionError) as error:
@@ -78,8 +78,11 @@ def _look_at_file(home: Path, whose: str, now: datetime) -> Finding:
     return Finding(place=place, found=True, why="it holds a login", credential=credential)
 
 
-def _load(path: Path) -> object:
-    """Read the file without waiting for a pipe or taking more than a login's length."""
+def load_login(path: Path) -> object:
+    """What the login file holds, read without waiting for a pipe or taking more than a login's length.
+
+    Raises OSError, and ValueError or RecursionError for what is no login.
+    """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     with open(handle, "rb") as file:  # noqa: PTH123 - an open descriptor
         if not stat.S_ISREG(os.fstat(handle).st_mode):

@@ -1,0 +1,348 @@
+"""Gateway: the Messages API as agents see it. It knows which run asks, adds the credential, counts the cost, and refuses what is over."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from parachuted.agents.gateway.headers import COUNT, MESSAGES, allowed, headers_down, token_of
+from parachuted.agents.gateway.ledger import Ledger, Spent, Usage
+from parachuted.agents.gateway.limits import MoneyLimits, Over, find_over
+from parachuted.agents.gateway.listening import Listening
+from parachuted.agents.gateway.login import TOKEN_URL, Login
+from parachuted.agents.gateway.meter import Meter
+from parachuted.agents.gateway.prices import cost_of
+from parachuted.agents.gateway.upstream import Begun, Report, Upstream, UpstreamError
+from parachuted.errors import AgentFailedError, AgentUnavailableError, StorageFailedError
+
+log = logging.getLogger(__name__)
+
+_LARGEST_REQUEST = 32 << 20  # as the API's own
+_LARGEST_ERROR = 64 << 10
+_LARGEST_ANSWER = 4 << 20
+_BAD = 400
+_SESSION = "X-Claude-Code-Session-Id"
+_SESSION_CHARS = 100
+_NOT_AGAIN = {"x-should-retry": "false"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """Whose requests they are: the run, its agent, the causes that its cost is counted for, and the US dollars that it may take."""
+
+    run: str
+    agent: str
+    causes: tuple[str, ...]
+    session: str | None
+    max_cost_usd: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """How a run reaches the gateway: at `url`, with `token` as its API key; or by `socket`, which is the run's own and asks for none."""
+
+    url: str
+    token: str
+    socket: Path | None
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class _Run:
+    """A way that is open, and what comes by it just now."""
+
+    ticket: Ticket
+    token: str
+    requests: dict[asyncio.Task[Any], web.BaseRequest] = field(default_factory=dict)
+    is_stopped: bool = False
+
+    def end(self) -> None:
+        """End its requests; none is answered any more."""
+        self.is_stopped = True
+        for task, request in self.requests.items():
+            if request.transport is not None:
+                request.transport.abort()
+            task.cancel()
+
+
+class Gateway:
+    """One for a daemon. It begins to listen when the first way is opened, on the loop that does so."""
+
+    def __init__(  # noqa: PLR0913  what it stands on is given by name, and by nobody twice
+        self, *, env: Mapping[str, str], vault: Path, user_home: Path, base_url: str | None, ledger: Ledger, limits: MoneyLimits,
+        clock: Callable[[], datetime], report: Report | None = None, token_url: str = TOKEN_URL,
+    ) -> None:  # fmt: skip
+        """`report` is told what is wrong, by subject, and None when it is no more."""
+        self.limits, self.ledger = limits, ledger
+        self._clock, self._report = clock, report
+        self._runs: dict[str, _Run] = {}
+        self._writes: set[asyncio.Future[None]] = set()
+        self._open: set[str] = set()
+
+        def make_login(upstream: Upstream) -> Login:
+            return Login(
+                env=env, vault=vault, user_home=user_home, is_anthropic=upstream.is_anthropic, clock=clock, post=upstream.post,
+                token_url=token_url,
+            )  # fmt: skip
+
+        self._upstream = Upstream(base_url=base_url, env=env, login=make_login, clock=clock, report=self._tell)
+        self._listening = Listening(self._serve_by_token)
+
+    def report_to(self, report: Report) -> None:
+        """Tell this from now on, and what was wrong with the ledger's file."""
+        self._report = report
+        self._tell("usage", self.ledger.problem)
+
+    @asynccontextmanager
+    async def open(self, ticket: Ticket, folder: Path | None = None) -> AsyncIterator[Way]:
+        """A way for that run; left, it leads nowhere, and its requests have ended.
+
+        `folder` is where `gateway.sock` is put, for a run that reaches nothing else. Whoever can enter the folder may use it.
+        Raises AgentUnavailableError.
+        """
+        run = _Run(ticket=ticket, token=secrets.token_urlsafe(32))
+        try:
+            await asyncio.to_thread(self._follow, ticket)
+            port = await self._listening.port()
+            self._runs[run.token] = run
+            async with self._listening.socket(folder, partial(self._serve, run)) as socket:
+                yield Way(url=f"http://127.0.0.1:{port}", token=run.token, socket=socket)
+        except (OSError, StorageFailedError) as error:
+            raise AgentUnavailableError(f"the gateway to the model could not be opened: {error}") from error
+        finally:
+            self._runs.pop(run.token, None)
+            run.end()
+
+    def spent(self, run: str) -> Spent:
+        """What a run has taken until now; of one that was opened not long ago."""
+        return self.ledger.followed("run", run)
+
+    def over(self, ticket: Ticket) -> Over | None:
+        """The budget that keeps this run from asking, if one does."""
+        hour, day = self.ledger.last(self._clock())
+        causes = {cause: self.ledger.followed("cause", cause).usd for cause in ticket.causes}
+        run = self.ledger.followed("run", ticket.run).usd
+        return find_over(self.limits, run_usd=run, run_limit=ticket.max_cost_usd, causes=causes, hour_usd=hour, day_usd=day)
+
+    def stop_all(self) -> int:
+        """End the ways of all runs, now; how many there were."""
+        for run in self._runs.values():
+            run.end()
+        return len(self._runs)
+
+    async def ask(self, ticket: Ticket, document: Mapping[str, object]) -> Mapping[str, object]:
+        """One request of the daemon's own, that does not stream; counted as any. Returns the model's answer.
+
+        Raises AgentUnavailableError when the model cannot be asked now, AgentFailedError when it refuses.
+        """
+        try:
+            await asyncio.to_thread(self._follow, ticket)
+        except StorageFailedError as error:
+            raise AgentUnavailableError(error.message) from error
+        if (over := self._refused(ticket)) is not None:
+            raise AgentUnavailableError(str(over))
+        try:
+            async with self._upstream.ask(MESSAGES, "", {}, json.dumps(document).encode()) as begun:
+                body = await self._whole(begun, ticket)
+        except UpstreamError as error:
+            raise AgentUnavailableError(str(error)) from error
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise AgentUnavailableError("the model's answer was cut off") from error
+        status = begun.response.status
+        if status >= _BAD:
+            said = self._upstream.clean(body[:_LARGEST_ERROR].decode("utf-8", "replace"))[:300]
+            raise (AgentUnavailableError if status >= 500 or status == 429 else AgentFailedError)(f"the model refused ({status}): {said}")  # noqa: PLR2004
+        try:
+            answer = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise AgentFailedError("the model's answer is no JSON") from error
+        if not isinstance(answer, dict):
+            raise AgentFailedError("the model's answer is no message")
+        return answer
+
+    async def close(self) -> None:
+        """End all that goes on, and wait for what is still to be written down."""
+        self.stop_all()
+        await self._listening.close()
+        await self._upstream.close()
+        if self._writes:
+            await asyncio.wait(self._writes)
+        await asyncio.to_thread(self.ledger.close)
+
+    async def _serve_by_token(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.method == "HEAD" and request.raw_path == "/":
+            return web.Response()
+        run = self._runs.get(token_of(request.headers))
+        if run is None:
+            return _error(401, "authentication_error", "no run that goes on has this token")
+        return await self._serve(run, request)
+
+    async def _serve(self, run: _Run, request: web.BaseRequest) -> web.StreamResponse:
+        """One request of a run's."""
+        if run.is_stopped:
+            return _error(401, "authentication_error", "this run was stopped")
+        found = allowed(request.method, request.raw_path)
+        if found is None:
+            return _error(404, "not_found_error", "this gateway takes POST /v1/messages and /v1/messages/count_tokens alone")
+        if request.method == "HEAD":
+            return web.Response()
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a request is served outside a task")
+        run.requests[task] = request
+        try:
+            return await self._pass_on(run, request, *found)
+        except UpstreamError as error:
+            return _error(error.status, error.kind, str(error), **_NOT_AGAIN)
+        except AgentUnavailableError as error:
+            return _error(401, "authentication_error", self._upstream.clean(error.message), **_NOT_AGAIN)
+        finally:
+            run.requests.pop(task, None)
+
+    async def _pass_on(self, run: _Run, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
+        if path == MESSAGES and (over := self._refused(run.ticket)) is not None:
+            return _error(400, "invalid_request_error", str(over), **_NOT_AGAIN)
+        body = await _body(request)
+        if body is None:
+            return _error(413, "request_too_large", "a request is at most 32 MB")
+        async with self._upstream.ask(path, query, request.headers, body) as begun:
+            if begun.response.status >= _BAD:
+                return await self._refusal(begun)
+            if path == COUNT:
+                return await _relay(request, begun, None)
+            session = run.ticket.session or request.headers.get(_SESSION, "")[:_SESSION_CHARS] or None
+            meter = _meter(begun)
+            try:
+                return await _relay(request, begun, meter)
+            finally:
+                self._count(run.ticket, meter, session)
+
+    async def _refusal(self, begun: Begun) -> web.Response:
+        """The far side's own words, without a secret that it may have repeated, and only so many of them.
+
+        What is left to try was tried here: the agent's own retries would do the same again.
+        """
+        data = begun.first
+        with suppress(aiohttp.ClientError, TimeoutError):
+            while len(data) < _LARGEST_ERROR and (more := await begun.response.content.readany()):
+                data += more
+        text = self._upstream.clean(data[:_LARGEST_ERROR].decode("utf-8", "replace"))
+        headers = headers_down(begun.response.headers) | _NOT_AGAIN
+        headers.pop("Content-Encoding", None)
+        return web.Response(status=begun.response.status, body=text.encode(), headers=headers)
+
+    async def _whole(self, begun: Begun, ticket: Ticket) -> bytes:
+        meter, data = _meter(begun), bytearray()
+        try:
+            piece = begun.first
+            while piece:
+                data += piece
+                meter.feed(piece)
+                if len(data) > _LARGEST_ANSWER:
+                    raise AgentFailedError("the model's answer is too long")
+                piece = await begun.response.content.readany()
+        finally:
+            if begun.response.status < _BAD:
+                self._count(ticket, meter, ticket.session)
+        return bytes(data)
+
+    def _refused(self, ticket: Ticket) -> Over | None:
+        over = self.over(ticket)
+        for budget in ("usd_per_hour", "usd_per_day"):
+            is_it = over is not None and over.budget == budget
+            if is_it or f"budget:{budget}" in self._open:
+                self._tell(f"budget:{budget}", str(over) if is_it else None)
+        return over
+
+    def _count(self, ticket: Ticket, meter: Meter, session: str | None) -> None:
+        """Into the sums now, before the agent can ask again; onto the disk as soon as may be."""
+        reading = meter.read()
+        tokens = reading.tokens
+        priced = cost_of(
+            reading.model, tokens, is_anthropic=self._upstream.is_anthropic, speed=reading.speed, place=reading.place
+        )  # fmt: skip
+        usage = Usage(
+            at=self._clock(), run=ticket.run, agent=ticket.agent, causes=ticket.causes, session=session, model=reading.model,
+            input=tokens.input, output=tokens.output, cache_read=tokens.cache_read,
+            cache_written=tokens.cache_write_5m + tokens.cache_write_1h, usd=priced.usd, is_whole=reading.is_whole,
+        )  # fmt: skip
+        self.ledger.count(usage)
+        if priced.note:
+            self._tell("price", priced.note)
+        writing = asyncio.get_running_loop().run_in_executor(None, self.ledger.keep, usage)
+        self._writes.add(writing)
+        writing.add_done_callback(self._written)
+
+    def _written(self, writing: asyncio.Future[None]) -> None:
+        self._writes.discard(writing)
+        error = None if writing.cancelled() else writing.exception()
+        if error is not None and not isinstance(error, StorageFailedError):
+            log.error("a request to the model was not written down", exc_info=error)
+        self._tell("usage", str(error) if error is not None else self.ledger.problem)
+
+    def _follow(self, ticket: Ticket) -> None:
+        self.ledger.open(self._clock())
+        self.ledger.follow(ticket.run, ticket.causes)
+
+    def _tell(self, subject: str, problem: str | None) -> None:
+        """Only what is news."""
+        if problem is None and subject not in self._open:
+            return
+        self._open.add(subject) if problem is not None else self._open.discard(subject)
+        if self._report is not None:
+            self._report(subject, problem)
+
+
+def _meter(begun: Begun) -> Meter:
+    """An answer that came packed, though we asked for none such, is counted by its length."""
+    is_packed = begun.response.headers.get("Content-Encoding", "identity").lower() != "identity"
+    return Meter("" if is_packed else begun.response.headers.get("Content-Type", ""))
+
+
+async def _body(request: web.BaseRequest) -> bytes | None:
+    """All of it, since a retry needs it again; None when it is too large."""
+    if (request.content_length or 0) > _LARGEST_REQUEST:
+        return None
+    pieces, size = [], 0
+    while piece := await request.content.readany():
+        pieces.append(piece)
+        size += len(piece)
+        if size > _LARGEST_REQUEST:
+            return None
+    return b"".join(pieces)
+
+
+async def _relay(request: web.BaseRequest, begun: Begun, meter: Meter | None) -> web.StreamResponse:
+    """The answer, piece by piece as it comes. One that is cut off there is cut off here: it must not look whole."""
+    source = begun.response
+    answer = web.StreamResponse(status=source.status, headers=headers_down(source.headers))
+    answer.content_length = source.content_length
+    await answer.prepare(request)
+    piece = begun.first
+    try:
+        while piece:
+            if meter is not None:
+                meter.feed(piece)
+            await answer.write(piece)
+            piece = await source.content.readany()
+    except (aiohttp.ClientError, OSError, TimeoutError):
+        if request.transport is not None:
+            request.transport.abort()
+    return answer
+
+
+def _error(status: int, kind: str, message: str, **headers: str) -> web.Response:
+    """An error in the API's shape."""
+    body = json.dumps({"type": "error", "error": {"type": kind, "message": message}}).encode()
+    return web.Response(status=status, body=body, content_type="application/json", headers=headers)

@@ -1,0 +1,308 @@
+"""Ledger: what every request to the model took, as rows, so that limits survive a restart and a bill can be explained.
+
+SQLite beside the history. Sums that decide are kept in memory as well, for a request must not wait for the disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from parachuted.errors import StorageFailedError
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS requests (
+    id INTEGER PRIMARY KEY, at REAL NOT NULL, run TEXT NOT NULL, agent TEXT NOT NULL, session TEXT, model TEXT NOT NULL,
+    input INTEGER NOT NULL, output INTEGER NOT NULL, cache_read INTEGER NOT NULL, cache_written INTEGER NOT NULL, usd REAL NOT NULL,
+    whole INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS requests_by_time ON requests (at, usd);
+CREATE INDEX IF NOT EXISTS requests_by_run ON requests (run);
+CREATE TABLE IF NOT EXISTS request_causes (cause TEXT NOT NULL, request INTEGER NOT NULL, PRIMARY KEY (cause, request)) WITHOUT ROWID;
+"""
+_SUMS = "count(*), coalesce(sum(usd), 0), coalesce(sum(input), 0), coalesce(sum(output), 0), coalesce(sum(cache_read), 0), \
+coalesce(sum(cache_written), 0)"
+_GARBLED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_BUSY_S = 0.5
+_KEPT = timedelta(days=400)
+_HOUR_S, _DAY_S = 3600.0, 86_400.0
+_FOLLOWED = 4096
+_TOLD = 20
+_MOST_INT = 2**62
+_DIGITS = 9
+
+Kind: TypeAlias = Literal["run", "cause"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """One request. `usd` in US dollars, the others in tokens; `is_whole` False: the answer was cut off, and this is the most it took."""
+
+    at: datetime
+    run: str
+    agent: str
+    causes: tuple[str, ...]
+    session: str | None
+    model: str
+    input: int
+    output: int
+    cache_read: int
+    cache_written: int
+    usd: float
+    is_whole: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """A sum of requests: US dollars and tokens. `input` is what was neither read from nor written to the cache."""
+
+    requests: int = 0
+    usd: float = 0.0
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_written: int = 0
+
+    @property
+    def prompt(self) -> int:
+        """All tokens that went in."""
+        return self.input + self.cache_read + self.cache_written
+
+    def plus(self, usage: Usage) -> Spent:
+        """With one request more."""
+        return Spent(
+            requests=self.requests + 1, usd=self.usd + usage.usd, input=self.input + usage.input, output=self.output + usage.output,
+            cache_read=self.cache_read + usage.cache_read, cache_written=self.cache_written + usage.cache_written,
+        )  # fmt: skip
+
+    def document(self) -> dict[str, object]:
+        """As JSON has it."""
+        return {
+            "requests": self.requests, "usd": round(self.usd, _DIGITS), "input_tokens": self.input, "output_tokens": self.output,
+            "cache_read_tokens": self.cache_read, "cache_written_tokens": self.cache_written,
+        }  # fmt: skip
+
+
+class _Window:
+    """A running sum over the last so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._sum = seconds, 0.0
+        self._entries: deque[tuple[float, float]] = deque()
+
+    def add(self, at: float, usd: float) -> None:
+        self._entries.append((at, usd))
+        self._sum += usd
+
+    def total(self, now: float) -> float:
+        """What lies ahead of now was counted by a clock that has been put right since: it stays."""
+        while self._entries and self._entries[0][0] <= now - self._seconds:
+            self._sum -= self._entries.popleft()[1]
+        if not self._entries:
+            self._sum = 0.0  # no crumbs of rounding
+        return self._sum
+
+
+class Ledger:
+    """The rows. It opens itself at its first use. Methods raise StorageFailedError when the disk refuses; threads may share it.
+
+    `problem` says what was wrong with the file when it was opened. What blocks is marked so.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._is_closed = False
+        self._hour, self._day = _Window(_HOUR_S), _Window(_DAY_S)
+        self._followed: OrderedDict[tuple[Kind, str], Spent] = OrderedDict()
+        self.problem: str | None = None
+
+    def open(self, now: datetime) -> None:
+        """Open the file and add up the last day. A garbled one is set aside and a new one begun. Blocks."""
+        with self._lock, self._named():
+            if self._connection is not None or self._is_closed:
+                return
+            try:
+                self._connection = _open(self._path)
+                self._load(self._connection, now)
+            except sqlite3.DatabaseError as error:
+                if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _GARBLED:
+                    raise
+                if self._connection is not None:
+                    self._connection.close()
+                aside = _set_aside(self._path)
+                self.problem = f"what the model cost was unreadable ({error}) and was set aside as {aside}; its sums begin anew"
+                self._connection = _open(self._path)
+
+    def follow(self, run: str, causes: Sequence[str]) -> None:
+        """Have the sums of this run and of these causes in memory from now on. Blocks."""
+        wanted: list[tuple[Kind, str]] = [("run", run), *(("cause", cause) for cause in causes)]
+        with self._lock:
+            for kind, name in wanted:
+                if (kind, name) not in self._followed:
+                    self._followed[kind, name] = self._of(kind, name)
+                self._followed.move_to_end((kind, name))
+            while len(self._followed) > max(_FOLLOWED, len(wanted)):
+                self._followed.popitem(last=False)
+
+    def count(self, usage: Usage) -> None:
+        """Take a request into the sums, at once; `keep` writes it down."""
+        with self._lock:
+            at = usage.at.timestamp()
+            self._hour.add(at, usage.usd)
+            self._day.add(at, usage.usd)
+            names: list[tuple[Kind, str]] = [("run", usage.run), *(("cause", cause) for cause in usage.causes)]
+            for key in names:
+                if key in self._followed:
+                    self._followed[key] = self._followed[key].plus(usage)
+
+    def keep(self, usage: Usage) -> None:
+        """Write a request down. After a power cut the last ones may be missing, after a crash of ours none. Blocks."""
+        values = (
+            *(usage.at.timestamp(), usage.run, usage.agent, usage.session, usage.model, usage.input, usage.output),
+            *(usage.cache_read, usage.cache_written, usage.usd, int(usage.is_whole)),
+        )
+        with self._using() as database, database:
+            columns = "at, run, agent, session, model, input, output, cache_read, cache_written, usd, whole"
+            sql = f"INSERT INTO requests ({columns}) VALUES (?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608
+            row = database.execute(sql, values).lastrowid
+            database.executemany("INSERT OR IGNORE INTO request_causes VALUES (?,?)", [(cause, row) for cause in set(usage.causes)])
+
+    def followed(self, kind: Kind, name: str) -> Spent:
+        """The sum of a run or cause that is followed, from memory."""
+        with self._lock:
+            return self._followed.get((kind, name), Spent())
+
+    def last(self, now: datetime) -> tuple[float, float]:
+        """US dollars of the last hour and of the last 24, from memory."""
+        with self._lock:
+            return self._hour.total(now.timestamp()), self._day.total(now.timestamp())
+
+    def spent(self, *, run: str | None = None, cause: str | None = None, since: datetime | None = None) -> Spent:
+        """The sum of what matches all that is given. Blocks."""
+        where, values = _where(run, cause, since)
+        return _spent(self._rows(f"SELECT {_SUMS} FROM requests{where}", values)[0])  # noqa: S608
+
+    def report(self, now: datetime, days: int = 7) -> dict[str, object]:
+        """What the last days cost: in all, and by day (UTC), agent, model, cause, session and run, the dearest first. Blocks."""
+        since = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days - 1)
+        hour, day = self.last(now)
+        document: dict[str, object] = {
+            "since": since.isoformat(),
+            "usd_last_hour": round(hour, _DIGITS),
+            "usd_last_day": round(day, _DIGITS),
+            "total": self.spent(since=since).document(),
+        }
+        by_day = "strftime('%Y-%m-%d', at, 'unixepoch')"
+        document["days"] = self._grouped(by_day, "date", since, order="1 DESC", most=days)
+        for plural, column in (("agents", "agent"), ("models", "model"), ("sessions", "session"), ("runs", "run")):
+            document[plural] = self._grouped(column, column, since)
+        document["causes"] = self._grouped("cause", "cause", since, source="requests JOIN request_causes ON request = id")
+        return document
+
+    def close(self) -> None:
+        """Close the file; what is counted afterwards is in memory alone."""
+        with self._lock:
+            self._is_closed = True
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _of(self, kind: Kind, name: str) -> Spent:
+        return self.spent(run=name) if kind == "run" else self.spent(cause=name)
+
+    def _grouped(
+        self, column: str, name: str, since: datetime, *, source: str = "requests", order: str = "3 DESC", most: int = _TOLD
+    ) -> list[dict[str, object]]:  # fmt: skip
+        where = f"WHERE at >= ? AND {column} IS NOT NULL GROUP BY 1 ORDER BY {order} LIMIT ?"
+        rows = self._rows(f"SELECT {column}, {_SUMS} FROM {source} {where}", (since.timestamp(), most))  # noqa: S608
+        return [{name: row[0], **_spent(row[1:]).document()} for row in rows]
+
+    def _load(self, database: sqlite3.Connection, now: datetime) -> None:
+        """Nothing is asked of rows that are older than a year and a bit, so they go."""
+        oldest = (now - _KEPT).timestamp()
+        with database:
+            database.execute("DELETE FROM request_causes WHERE request IN (SELECT id FROM requests WHERE at < ?)", (oldest,))
+            database.execute("DELETE FROM requests WHERE at < ?", (oldest,))
+        for at, usd in database.execute("SELECT at, usd FROM requests WHERE at > ? ORDER BY at", (now.timestamp() - _DAY_S,)):
+            self._hour.add(at, usd)
+            self._day.add(at, usd)
+
+    def _rows(self, sql: str, values: tuple[object, ...]) -> list[tuple[object, ...]]:
+        with self._using() as database:
+            return database.execute(sql, values).fetchall()
+
+    @contextlib.contextmanager
+    def _using(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._named():
+            if self._connection is None:
+                self.open(datetime.now(UTC))
+            if self._connection is None:
+                raise StorageFailedError("what the model costs is not kept any more: its file was closed")
+            yield self._connection
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise StorageFailedError(f"what the model costs could not be read or written: {error}") from error
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    database = sqlite3.connect(path, timeout=_BUSY_S, check_same_thread=False)
+    try:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = NORMAL")
+        database.executescript(_SCHEMA)
+        (answer,) = database.execute("PRAGMA quick_check(1)").fetchone()
+        if answer != "ok":
+            raise _corrupt(answer)  # noqa: TRY301  the file is closed for this reason as for the others
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _corrupt(answer: str) -> sqlite3.DatabaseError:
+    error = sqlite3.DatabaseError(answer)
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return error
+
+
+def _set_aside(path: Path) -> str:
+    """Rename the file; its journal would be taken for the new one's, so it goes along."""
+    aside = f"{path.name}.garbled-{datetime.now(UTC):%Y%m%dT%H%M%S}"
+    for suffix in ("", "-wal", "-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            path.with_name(f"{path.name}{suffix}").rename(path.with_name(f"{aside}{suffix}"))
+    return aside
+
+
+def _where(run: str | None, cause: str | None, since: datetime | None) -> tuple[str, tuple[object, ...]]:
+    asked: list[tuple[str, object]] = []
+    if run is not None:
+        asked.append(("run = ?", run))
+    if cause is not None:
+        asked.append(("id IN (SELECT request FROM request_causes WHERE cause = ?)", cause))
+    if since is not None:
+        asked.append(("at >= ?", since.timestamp()))
+    return (" WHERE " + " AND ".join(part for part, _ in asked) if asked else ""), tuple(value for _, value in asked)
+
+
+def _spent(row: Sequence[object]) -> Spent:
+    requests, usd, *tokens = (value if isinstance(value, int | float) else 0 for value in row)
+    counts = [int(min(count, _MOST_INT)) for count in tokens]
+    return Spent(
+        requests=int(requests), usd=float(usd), input=counts[0], output=counts[1], cache_read=counts[2], cache_written=counts[3]
+    )  # fmt: skip

@@ -1,0 +1,86 @@
+"""Listening: where the gateway can be reached: a port of this machine for all, and a socket for each run that has nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket as sockets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from aiohttp import web
+
+NAME = "gateway.sock"
+_BACKLOG = 128
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class Listening:
+    """The port, which opens when it is first asked for, and the sockets."""
+
+    def __init__(self, serve: Handler) -> None:
+        self._serve = serve
+        self._opening = asyncio.Lock()
+        self._runner: web.ServerRunner | None = None
+        self._port = 0
+
+    async def port(self) -> int:
+        """The port on 127.0.0.1. OSError when none is to be had."""
+        async with self._opening:
+            if self._runner is None:
+                runner = await _run(self._serve)
+                await web.TCPSite(runner, "127.0.0.1", 0, backlog=_BACKLOG).start()
+                self._runner, self._port = runner, int(runner.addresses[0][1])
+            return self._port
+
+    @asynccontextmanager
+    async def socket(self, folder: Path | None, serve: Handler) -> AsyncIterator[Path | None]:
+        """A socket in that folder, gone when it is left. OSError when it cannot be made."""
+        if folder is None:
+            yield None
+            return
+        bound = _bind(folder)
+        runner = await _run(serve)
+        try:
+            await web.SockSite(runner, bound, backlog=_BACKLOG).start()
+            yield folder / NAME
+        finally:
+            await runner.cleanup()
+            with suppress(OSError):
+                (folder / NAME).unlink(missing_ok=True)
+
+    async def close(self) -> None:
+        """Take nobody in any more."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+
+async def _run(serve: Handler) -> web.ServerRunner:
+    """An agent that goes away ends what it asked for, also at the far side."""
+    runner = web.ServerRunner(web.Server(serve, handler_cancellation=True, access_log=None, auto_decompress=False), shutdown_timeout=0.1)
+    await runner.setup()
+    return runner
+
+
+def _bind(folder: Path) -> sockets.socket:
+    """The folder says who may come in: a container's user has another number than ours, so the socket itself refuses nobody.
+
+    A socket's name has room for some hundred bytes, a folder's for more: it is named through the folder's descriptor, where there are such.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    bound = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
+    try:
+        through = Path(f"/proc/self/fd/{descriptor}")
+        path = (through if through.exists() else folder) / NAME
+        path.unlink(missing_ok=True)
+        bound.bind(os.fspath(path))
+        path.chmod(0o666)
+        bound.setblocking(False)  # noqa: FBT003
+    except BaseException:
+        bound.close()
+        raise
+    finally:
+        os.close(descriptor)
+    return bound

@@ -1,0 +1,52 @@
+"""Retry: whether a request that failed before its answer began is sent again, and when. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+_TRIES = 4
+_LONGEST_WAIT_S = 10.0
+_LONGEST_SUM_S = 20.0
+_FIRST_WAIT_S = 0.5
+_AGAIN = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+
+
+def wait_before_retry(
+    tries: int, waited_s: float, status: int | None, headers: Mapping[str, str], *, now: datetime, chance: float
+) -> float | None:
+    """Seconds until the next try, or None: what came is the answer.
+
+    `status` None: there was no answer at all. `chance` in [0, 1) spreads those that failed together. What the far side says in its
+    headers goes before our own idea; what it would have us wait for longer than a person does is passed on instead.
+    """
+    told = headers.get("x-should-retry", "").lower()
+    if tries >= _TRIES or told == "false" or (status is not None and status not in _AGAIN and told != "true"):
+        return None
+    asked = _asked_s(headers, now)
+    wait = min(_FIRST_WAIT_S * 2 ** (tries - 1), _LONGEST_WAIT_S) * (1 - chance / 4) if asked is None else asked
+    return wait if wait <= _LONGEST_WAIT_S and waited_s + wait <= _LONGEST_SUM_S else None
+
+
+def _asked_s(headers: Mapping[str, str], now: datetime) -> float | None:
+    """What the headers say, in seconds; what makes no sense says nothing."""
+    for name, unit in (("retry-after-ms", 1_000.0), ("retry-after", 1.0)):
+        text = headers.get(name, "").strip()
+        seconds = _number(text) / unit
+        if seconds >= 0 and text:
+            return seconds
+    try:
+        at = parsedate_to_datetime(headers.get("retry-after", ""))
+    except ValueError:
+        return None
+    return max(0.0, ((at if at.tzinfo else at.replace(tzinfo=UTC)) - now).total_seconds())
+
+
+def _number(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        return -1.0
+    return number if math.isfinite(number) else -1.0

@@ -1,0 +1,222 @@
+"""Upstream: the server that has the model. A request goes there with the credential, again while that may help, until an answer begins."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+from yarl import URL
+
+from parachuted.agents.gateway.breaker import Breaker
+from parachuted.agents.gateway.headers import headers_up
+from parachuted.agents.gateway.login import Login
+from parachuted.agents.gateway.redact import redact
+from parachuted.agents.gateway.retry import wait_before_retry
+
+_ANTHROPIC = "api.anthropic.com"
+_ANTHROPICS = "anthropic.com"
+_CONNECT_S = 10.0
+_SILENCE_S = 600.0
+_IDLE_S = 60.0
+_LOGIN_S = 30.0
+_FAULTS = 500
+_REFUSED = 401
+_REDIRECTS = range(300, 400)
+_REASON_CHARS = 300
+
+Report = Callable[[str, str | None], None]
+
+
+class UpstreamError(Exception):
+    """No answer can be had. `status` and `kind` are what the agent is told, in the API's words."""
+
+    def __init__(self, message: str, *, status: int = 502, kind: str = "api_error") -> None:
+        super().__init__(message)
+        self.status, self.kind = status, kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """An answer of which the first piece is here; b"" is an empty one."""
+
+    response: aiohttp.ClientResponse
+    first: bytes
+
+
+class Upstream:
+    """The way there. `base_url` None is Anthropic."""
+
+    def __init__(
+        self, *, base_url: str | None, env: Mapping[str, str], login: Callable[[Upstream], Login], clock: Callable[[], datetime],
+        report: Report,
+    ) -> None:  # fmt: skip
+        self.url = (base_url or f"https://{_ANTHROPIC}").rstrip("/")
+        self.is_anthropic = _is_anthropic(self.url)
+        self._env, self._clock, self._report = env, clock, report
+        self._proxy = _proxy_for(self.url, env)
+        self._breaker = Breaker()
+        self._session: aiohttp.ClientSession | None = None
+        self.login = login(self)
+
+    @property
+    def host(self) -> str:
+        """Its name, for a person."""
+        return urlsplit(self.url).netloc.rpartition("@")[2]
+
+    @asynccontextmanager
+    async def ask(self, path: str, query: str, headers: Mapping[str, str], body: bytes) -> AsyncIterator[Begun]:
+        """Send it and yield the answer, whatever its status. Raises UpstreamError, AgentUnavailableError where there is no login."""
+        begun = await self._begin(f"{self.url}{path}{'?' + query if query else ''}", headers, body)
+        try:
+            yield begun
+        finally:
+            if not begun.response.content.is_eof():
+                begun.response.close()  # cut, so that the far side stops as well
+            begun.response.release()
+
+    async def post(self, url: str, document: Mapping[str, object]) -> tuple[int, Any]:
+        """Send JSON to the server of logins: its status and JSON, or 0 and None when there is no answer."""
+        try:
+            timeout = aiohttp.ClientTimeout(total=_LOGIN_S)
+            proxy = _proxy_for(url, self._env)
+            async with self._open().post(
+                url, data=json.dumps(document), headers={"content-type": "application/json"}, timeout=timeout, proxy=proxy,
+                allow_redirects=False,
+            ) as response:  # fmt: skip
+                return response.status, json.loads(await response.content.read(1 << 20))
+        except (aiohttp.ClientError, OSError, ValueError, TimeoutError):
+            return 0, None
+
+    async def close(self) -> None:
+        """End the connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def _begin(self, url: str, headers: Mapping[str, str], body: bytes) -> Begun:
+        tries, waited, refused = 0, 0.0, None
+        while True:
+            secret = await self.login.secret(refused=refused)
+            tries += 1
+            begun, problem = await self._try(url, headers_up(headers, secret.headers, secret.beta), body)
+            if begun is not None and begun.response.status == _REFUSED and secret.can_be_renewed and refused is None:
+                begun.response.close()
+                refused = secret
+                continue
+            status, said = (begun.response.status, begun.response.headers) if begun is not None else (None, {})
+            wait = wait_before_retry(tries, waited, status, said, now=self._clock(), chance=random.random())  # noqa: S311
+            if wait is None or self._breaker.is_open:
+                if begun is None:
+                    raise UpstreamError(f"the model at {self.host} could not be reached: {problem}")
+                return begun
+            if begun is not None:
+                begun.response.close()
+            waited += wait
+            await asyncio.sleep(wait)
+
+    async def _try(self, url: str, headers: Mapping[str, str], body: bytes) -> tuple[Begun | None, str]:
+        """One try: what begun, or None and why."""
+        now = time.monotonic()
+        if not self._breaker.admits(now):
+            left = self._breaker.seconds_left(now)
+            raise UpstreamError(f"the model at {self.host} does not answer; it is asked again in {left:.0f} s", status=503)
+        is_known = False
+        response: aiohttp.ClientResponse | None = None
+        try:
+            response = await self._open().post(
+                URL(url, encoded=True), data=body, headers=headers, proxy=self._proxy, allow_redirects=False
+            )  # fmt: skip
+            begun = Begun(response=response, first=await response.content.readany())
+            is_known = True
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            is_known = True
+            self._failed()
+            return None, self.clean(str(error) or type(error).__name__)[:_REASON_CHARS]
+        finally:
+            if not is_known:  # whoever asked went away
+                self._breaker.left()
+            if response is not None and not is_known:
+                response.close()
+        if response.status in _REDIRECTS:
+            response.close()
+            raise UpstreamError(f"the model's server at {self.host} sends elsewhere ({response.status}), where no credential goes")
+        if response.status >= _FAULTS:
+            self._failed()
+        else:
+            self._succeeded()
+        return begun, ""
+
+    def clean(self, text: str) -> str:
+        """The text without any secret."""
+        return redact(text, self.login.secrets)
+
+    def _failed(self) -> None:
+        was_open = self._breaker.is_open
+        self._breaker.failed(time.monotonic())
+        if self._breaker.is_open and not was_open:
+            self._report("model", f"the model at {self.host} does not answer; runs that need it wait")
+
+    def _succeeded(self) -> None:
+        if self._breaker.is_open:
+            self._report("model", None)
+        self._breaker.succeeded()
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_SILENCE_S)
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_S, ssl=_trust(self._env))
+            self._session = aiohttp.ClientSession(
+                connector=connector, timeout=timeout, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar(),
+                skip_auto_headers=("User-Agent", "Accept-Encoding"),
+            )  # fmt: skip
+        return self._session
+
+
+def is_on_this_machine(url: str) -> bool:
+    """Whether the address is this machine's own."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _is_anthropic(url: str) -> bool:
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    return parts.scheme == "https" and (host == _ANTHROPICS or host.endswith(f".{_ANTHROPICS}"))
+
+
+def _proxy_for(url: str, env: Mapping[str, str]) -> str | None:
+    """The proxy that the environment names for this address. Never for this machine's own."""
+    parts = urlsplit(url)
+    names = (f"{parts.scheme}_proxy", f"{parts.scheme.upper()}_PROXY")
+    proxy = next((env[name] for name in names if env.get(name)), None)
+    return None if proxy is None or is_on_this_machine(url) or _is_spared(parts.hostname or "", env) else proxy
+
+
+def _is_spared(host: str, env: Mapping[str, str]) -> bool:
+    """Whether NO_PROXY names the host, or a domain that it is in."""
+    spared = [name.strip().lstrip(".").lower() for name in (env.get("no_proxy") or env.get("NO_PROXY") or "").split(",")]
+    return "*" in spared or any(name and (host == name or host.endswith(f".{name}")) for name in spared)
+
+
+def _trust(env: Mapping[str, str]) -> ssl.SSLContext:
+    """The authorities of this machine, and those that the environment adds for Claude Code."""
+    context = ssl.create_default_context()
+    for name in ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"):
+        file = env.get(name)
+        if file and os.path.isfile(file):  # noqa: PTH113
+            context.load_verify_locations(cafile=file)
+    return context
