@@ -50,6 +50,13 @@ def all_of(one: Grant, other: Grant) -> Grant:
     return Grant(alternatives=tuple((*mine, *its) for mine in one.alternatives for its in other.alternatives))
 
 
+def any_of(one: Grant, other: Grant) -> Grant:
+    """What either sees."""
+    if one.alternatives is None or other.alternatives is None:
+        return one if one.alternatives is None else other
+    return Grant(alternatives=(*one.alternatives, *other.alternatives))
+
+
 def within(grant: Grant, config: AgentConfig) -> Grant:
     """What the grant sees and each of the config's lists of paths names; a config that names none sees none."""
     lists = [config.paths, config.sandbox.allowed_paths if config.sandbox else ()]

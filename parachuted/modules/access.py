@@ -9,14 +9,25 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from parachuted.bubbling import watched_beyond
-from parachuted.errors import ActRefusedError, ConflictError, EditRefusedError, NotFoundError, PathRefusedError, StorageFailedError
+from parachuted.errors import (
+    ActRefusedError,
+    ConflictError,
+    EditRefusedError,
+    NotFoundError,
+    ParachuteError,
+    PathRefusedError,
+    StorageFailedError,
+)
 from parachuted.events.audit import CALLER, Caller, Recorder, Unrecorded
+from parachuted.grants.control import is_code, is_control, is_hidden
+from parachuted.grants.run_watch import Change, RunWatch
 from parachuted.keys import EVERYWHERE, Glob, Grant
 from parachuted.modules.bounds import Bounds
 from parachuted.modules.services import Hit, Hits, Paths
@@ -86,15 +97,26 @@ class VaultParts:
     audit: Recorder = field(default_factory=Unrecorded)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Objected:
+    """A change that the run may not make now."""
+
+    run: RunWatch
+    change: Change
+    why: str
+
+
 class BoundedVault:
     """`VaultAccess` for one module, or for one run of an agent of it. `author` says who writes now, and for which causes."""
 
     def __init__(
         self, parts: VaultParts, bounds: Bounds, author: Callable[[], Author], caller: Caller,
-        *, wrote: Callable[[Written], None] = lambda _written: None,
+        *, wrote: Callable[[Written], None] = lambda _written: None, run: RunWatch | None = None,
     ) -> None:  # fmt: skip
-        """`wrote` is told of each write that was made; `caller` is whom the audit tells of."""
+        """`wrote` is told of each write that was made; `caller` is whom the audit tells of; `run` watches over a run of an agent."""
         self._parts, self._own, self._author, self._caller, self._wrote = parts, bounds, author, caller, wrote
+        self._run = run
+        self.strangers_left_out = 0
         self._told: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     @property
@@ -111,7 +133,7 @@ class BoundedVault:
 
     async def read_bytes(self, path: str) -> bytes:
         """What is in a file."""
-        return (await finished(self._read, VaultPath.parse(path))).data
+        return (await self._content(path)).data
 
     async def exists(self, path: str) -> bool:
         """Whether there is such a file, and they may read it."""
@@ -123,26 +145,29 @@ class BoundedVault:
 
     async def digest(self, path: str) -> str:
         """What names the content now; it is kept, as the base of a later write."""
-        target = VaultPath.parse(path)
-        return (await finished(lambda: self._read(target, keep=True))).digest
+        return (await self._content(path, keep=True)).digest
 
     async def read_with_digest(self, path: str) -> tuple[bytes, str]:
         """Both, of the same moment."""
-        target = VaultPath.parse(path)
-        content = await finished(lambda: self._read(target, keep=True))
+        content = await self._content(path, keep=True)
         return content.data, content.digest
 
     async def list(self, pattern: str = "**") -> Paths:
-        """The paths of all files that match and that they may read, as the index knows them; links are not among them."""
+        """The paths of all files that match and that they may read, as the index knows them; links are not among them.
+
+        To a run of an agent, names that strangers gave are told only where the pattern begins with a folder, as `Inbox/**` does, and it has
+        then read them; else they are left out, and `strangers_left_out` counts them.
+        """
         wanted, bounds = _glob(pattern), self._bounds
         found: list[str] = []
-        index, looked = self._parts.index, 0
+        index, looked, named = self._parts.index, 0, bool(_beginning(wanted))
+        self.strangers_left_out = 0
         for folder in index.below(_beginning(wanted)):
             if not (wanted.enters(folder) and bounds.may_enter(folder)):
                 continue
             for name in tuple(index.files(folder)):
                 path = f"{folder}/{name}" if folder else name
-                if wanted.matches(path) and bounds.may_read(path):
+                if wanted.matches(path) and bounds.may_read(path) and self._may_be_named(path, by_name=named):
                     found.append(printable(path))
                 looked += 1
                 if looked % _AT_ONCE == 0:
@@ -150,24 +175,34 @@ class BoundedVault:
         return sorted(found)
 
     async def search(self, query: str, limit: int = 20) -> Hits:
-        """The best notes for these words, among those that they may read."""
+        """The best notes for these words, among those that they may read. To a run of an agent, strangers' notes are not shown here, but
+        counted in `strangers_left_out`, unless it has read some already: it would have read their words.
+        """
         try:
             parsed = parse_query(query)
         except QueryError as error:
             raise ActRefusedError(str(error)) from error
         most, sees = max(1, min(limit, _MOST_FOUND)), self._bounds.may_read
         found = await asyncio.to_thread(self._parts.search.find, parsed, most, sees)
-        return [Hit(path=printable(hit.path), title=hit.title, snippet=hit.snippet) for hit in found.hits if sees(hit.path)]
+        hits = [hit for hit in found.hits if sees(hit.path)]
+        if self._run is not None:
+            kept = await finished(self._not_strangers, [hit.path for hit in hits])
+            self.strangers_left_out = len(hits) - len(kept)
+            hits = [hit for hit in hits if hit.path in kept]
+        return [Hit(path=printable(hit.path), title=hit.title, snippet=hit.snippet) for hit in hits]
 
     async def write(self, path: str, text: str, *, base: str | None = None) -> str:
         """Make the note this text, and return its digest. What others wrote since `base` is merged, or it is a conflict."""
         data = _encoded(text)
-        return await self._written(path, lambda real: self._put(real, data, base))
+        return await self._written(
+            path, lambda real: self._put(real, data, base), lambda real: self._planned(real, ReplaceAll(data=data), base)
+        )
 
     async def create(self, path: str, text: str) -> str:
         """Make a new note; ConflictError when there is one."""
         data = _encoded(text)
-        return await self._written(path, lambda real: self._create(real, data))
+        plan = Change(path="", action="create", base=None, data=data)
+        return await self._written(path, lambda real: self._create(real, data), lambda real: replace(plan, path=str(real)))
 
     async def append(self, path: str, section: str, text: str) -> str:
         """Put text at the end of a section's own text; the section is made where it is missing."""
@@ -183,26 +218,44 @@ class BoundedVault:
 
     async def edit(self, path: str, edit: Edit, *, base: str | None = None) -> str:
         """Change one part of a note."""
-        return await self._written(path, lambda real: self._edited(real, edit, base))
+        return await self._written(path, lambda real: self._edited(real, edit, base), lambda real: self._planned(real, edit, base))
 
     async def delete(self, path: str) -> None:
         """Remove a file; its content is kept. A link is not removed, nor what it leads to."""
-        await self._written(path, lambda real: self._parts.store.delete(real, self._author()), is_named=True)
+        await self._written(path, lambda real: self._parts.store.delete(real, self._author()), self._gone, is_named=True)
 
-    async def _written(self, path: str, act: Callable[[VaultPath], Written], *, is_named: bool = False) -> str:
-        written = await finished(self._write, VaultPath.parse(path), act, is_named=is_named)
+    async def _content(self, path: str, *, keep: bool = False) -> Content:
+        target = VaultPath.parse(path)
+        beyond = await self._beyond("read", target)
+        return await finished(lambda: self._read(target, keep=keep, beyond=beyond))
+
+    async def _written(
+        self, path: str, act: Callable[[VaultPath], Written], plan: Callable[[VaultPath], Change], *, is_named: bool = False
+    ) -> str:  # fmt: skip
+        """`plan` says what the act would do, for a run that may not do it now."""
+        target = VaultPath.parse(path)
+        beyond = await self._beyond("write", target, is_named=is_named)
+        written = await finished(self._write, target, act, plan, beyond=beyond, is_named=is_named)
+        if isinstance(written, _Objected):
+            raise ActRefusedError(await written.run.instead(written.change, written.why))
         if written.changed:
             self._wrote(written)
             await self._parts.notice([written.path])
         return written.after or ""
 
-    def _write(self, path: VaultPath, act: Callable[[VaultPath], Written], *, is_named: bool) -> Written:
+    def _write(
+        self, path: VaultPath, act: Callable[[VaultPath], Written], plan: Callable[[VaultPath], Change],
+        *, beyond: Sequence[str], is_named: bool,
+    ) -> Written | _Objected:  # fmt: skip
         """`is_named`: the name itself is meant, so a link that has it is not followed."""
         if self._parts.audit.refusal is not None:
             raise StorageFailedError(self._parts.audit.refusal)
-        root = self._parts.root
-        real = (root.resolve(path.folder) / path.name if path.folder else path) if is_named else root.resolve(path)
-        self._bounds.check_write(path, real)
+        root, run = self._parts.root, self._run
+        real = self._real(path, is_named=is_named)
+        self._bounds.with_files("write", beyond).check_write(path, real)
+        if run is not None and (why := run.objection(real)) is not None:
+            with root.straight():
+                return _Objected(run=run, change=plan(real), why=why)
         with root.straight(), self._as_caller():
             try:
                 written = act(real)
@@ -210,7 +263,72 @@ class BoundedVault:
                 raise self._as_seen(real, error) from None
         if written.after is not None:
             self._remember(written.path, written.after)
+        if run is not None and written.changed:
+            run.wrote(written.path, written.after)
         return written
+
+    def _planned(self, real: VaultPath, edit: Edit, base: str | None) -> Change:
+        """What an edit would do. A whole text was decided on its base; a part of one is put where it belongs now."""
+        try:
+            before = self._parts.store.read(real, keep=True)
+        except NotFoundError:
+            if base is not None or not isinstance(edit, ReplaceAll):
+                raise
+            return Change(path=str(real), action="create", base=None, data=edit.data)
+        if base is not None and base != before.digest and (real, base) not in self._told:
+            raise NotFoundError(f"the text this was decided on ({base[:12]}) is not one that was read here; read {printable(real)} again")
+        told = base if base is not None and isinstance(edit, ReplaceAll) else before.digest
+        return Change(path=str(real), action="update", base=told, data=apply_edit(edit, before.data))
+
+    def _gone(self, real: VaultPath) -> Change:
+        return Change(path=str(real), action="delete", base=self._parts.store.read(real, keep=True).digest, data=None)
+
+    async def _beyond(self, what: Literal["read", "write"], path: VaultPath, *, is_named: bool = False) -> Sequence[str]:
+        """What a person allows, asked now, of the files that this act needs and the bounds do not name.
+
+        Nobody is asked for what is a program's, nor for what the key of a caller does not reach: an agent's question is no way around it.
+        """
+        if self._run is None:
+            return ()
+        real = await finished(lambda: self._real(path, is_named=is_named))
+        may = self._bounds.may_read if what == "read" else self._bounds.may_write
+        files = [one for one in dict.fromkeys((path, real)) if not may(one)]
+        never = is_control if what == "write" else (lambda one: is_hidden(one) or is_code(one))
+        if any(never(one) or not limit().sees(one) for one in files):
+            return ()
+        for one in files:
+            if not await self._run.beyond(what, one):
+                return ()
+        return files
+
+    def _real(self, path: VaultPath, *, is_named: bool = False) -> VaultPath:
+        root = self._parts.root
+        return (root.resolve(path.folder) / path.name if path.folder else path) if is_named else root.resolve(path)
+
+    def _may_be_named(self, path: str, *, by_name: bool) -> bool:
+        """Whether a run may be told that there is such a file; one whose name is a stranger's marks it."""
+        run = self._run
+        if run is None or not run.is_stranger(path, None, None):
+            return True
+        if not (by_name or run.is_tainted):
+            self.strangers_left_out += 1
+            return False
+        run.has_read(path, None, None)
+        return True
+
+    def _not_strangers(self, paths: Sequence[str]) -> set[str]:
+        """Those whose words a run may be shown: of no stranger, or of any once it has read some."""
+        kept, run = set(), self._run
+        for path in paths:
+            if run is None or run.is_tainted:
+                kept.add(path)
+                continue
+            with suppress(ParachuteError), self._parts.root.straight():  # it is gone, or a link by now: not shown
+                self._refuse_large(VaultPath(path), VaultPath(path))
+                content = self._parts.store.read(VaultPath(path))
+                if not run.is_stranger(path, content.digest, content.data):
+                    kept.add(path)
+        return kept
 
     def _put(self, real: VaultPath, data: bytes, base: str | None) -> Written:
         try:
@@ -240,13 +358,15 @@ class BoundedVault:
         if beyond is not None:
             raise ActRefusedError(f"{printable(path)} may not watch {printable(beyond)}: {self._bounds.who} may not read all of that")
 
-    def _read(self, path: VaultPath, *, keep: bool = False) -> Content:
-        real = self._found(path)
+    def _read(self, path: VaultPath, *, keep: bool = False, beyond: Sequence[str] = ()) -> Content:
+        real = self._found(path, beyond)
         with self._parts.root.straight():
             self._refuse_large(path, real)
             content = self._parts.store.read(real, keep=keep)
         if keep:
             self._remember(real, content.digest)
+        if self._run is not None:
+            self._run.has_read(real, content.digest, content.data)
         return content
 
     def _refuse_large(self, path: VaultPath, real: VaultPath) -> None:
@@ -258,9 +378,9 @@ class BoundedVault:
         with self._parts.root.straight():
             return self._parts.root.size(real)
 
-    def _found(self, path: VaultPath) -> VaultPath:
+    def _found(self, path: VaultPath, beyond: Sequence[str] = ()) -> VaultPath:
         real = self._parts.root.resolve(path)
-        self._bounds.check_read(path, real)
+        self._bounds.with_files("read", beyond).check_read(path, real)
         return real
 
     def _remember(self, path: VaultPath, digest: str) -> None:

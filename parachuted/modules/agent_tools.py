@@ -24,6 +24,14 @@ _MOST_FOUND = 50
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
 _CHANGED = "somebody changed the note in the same place meanwhile; read it again, then decide anew"
 
+_LEFT_OUT_OF_LIST = (
+    "more came from strangers and are left out: a pattern that begins with their folder lists them, and read_note reads them; "
+    "after that you may write no more than your own lane, and suggest the rest"
+)
+_LEFT_OUT_OF_SEARCH = (
+    "more were found in texts of strangers, and are left out: list_notes with the folder they lie in finds them; "
+    "after reading one you may write no more than your own lane, and suggest the rest"
+)
 LIST = "List the paths of the notes that you may read; a pattern such as Work/** narrows it down."
 READ = "Read one note."
 SEARCH = 'Find notes by words, the likeliest first. "a phrase", begin*, tag:name and -without work too.'
@@ -92,7 +100,9 @@ class NoteTools:
     async def _list(self, given: Mapping[str, str]) -> str:
         found = await self.vault.list(given.get("pattern") or "**")
         more = f"\n(and {len(found) - _MOST_LISTED} more; narrow it down with a pattern)" if len(found) > _MOST_LISTED else ""
-        return ("\n".join(found[:_MOST_LISTED]) + more) or "There are no such notes for you."
+        listed = ("\n".join(found[:_MOST_LISTED]) + more) or "There are no such notes for you."
+        left_out = self.vault.strangers_left_out
+        return f"{listed}\n({left_out} {_LEFT_OUT_OF_LIST})" if left_out else listed
 
     async def _read(self, given: Mapping[str, str]) -> str:
         data, digest = await self.vault.read_with_digest(given["path"])
@@ -102,7 +112,9 @@ class NoteTools:
     async def _search(self, given: Mapping[str, str]) -> str:
         hits = await self.vault.search(given["query"], _MOST_FOUND)
         told = [{"path": hit.path, "title": hit.title, "snippet": hit.snippet} for hit in hits]
-        return _cut(json.dumps(told, ensure_ascii=False, indent=1)) if told else "Nothing was found."
+        shown = _cut(json.dumps(told, ensure_ascii=False, indent=1)) if told else "Nothing was found."
+        left_out = self.vault.strangers_left_out
+        return f"{shown}\n({left_out} {_LEFT_OUT_OF_SEARCH})" if left_out else shown
 
     async def _write(self, given: Mapping[str, str]) -> str:
         path, text = given["path"], _text(given["text"])

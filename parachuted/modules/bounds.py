@@ -7,14 +7,14 @@ is its own and others'.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, replace
+from typing import Literal, Self
 
 from parachuted.errors import ActRefusedError, PathRefusedError
 from parachuted.grants.agent_config import AgentConfig
 from parachuted.grants.agent_grant import AgentGrant
 from parachuted.grants.control import is_code, is_control, is_hidden
-from parachuted.grants.patterns import NOTHING, all_of, grant_of, within
+from parachuted.grants.patterns import NOTHING, all_of, any_of, exactly, grant_of, within
 from parachuted.keys import Grant
 from parachuted.vault import VaultPath, printable
 
@@ -52,6 +52,11 @@ class Bounds:
             return self
         lacks = f"{self.lacks.removesuffix(',')}, with the paths of the key that called,"
         return Bounds(who=self.who, reads=all_of(self.reads, grant), writes=all_of(self.writes, grant), lacks=lacks)
+
+    def with_files(self, what: Literal["read", "write"], files: Iterable[str]) -> Bounds:
+        """The same, and these files besides, which a person has just allowed. What is a program's stays so."""
+        more = exactly(files)
+        return replace(self, reads=any_of(self.reads, more)) if what == "read" else replace(self, writes=any_of(self.writes, more))
 
     def may_read(self, path: str) -> bool:
         """Whether that file exists for them."""
