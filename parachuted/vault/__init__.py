@@ -1,7 +1,7 @@
 """Vault: the folder of notes. What is on disk, and the one writer."""
 
 from parachuted.vault.batch import Edits
-from parachuted.vault.diff import diff_of
+from parachuted.vault.diff import count_changed, diff_of
 from parachuted.vault.edits import AppendToSection, DeleteKey, Edit, ReplaceAll, ReplaceSection, SetKey, apply_edit
 from parachuted.vault.frontmatter import Problem, declared_watch
 from parachuted.vault.history import BRINGS_BACK, PERSONS, RESTORE, UNDO, Author, History, Sighting, Write
@@ -24,6 +24,7 @@ from parachuted.vault.scanner import Scanner
 from parachuted.vault.seen import NOTE_SUFFIXES, Scan, Seen
 from parachuted.vault.store import Store, Written
 from parachuted.vault.together import Wish
+from parachuted.vault.trail import Version, trail_of, version_named
 
 __all__ = [
     "BRINGS_BACK",
@@ -66,11 +67,13 @@ __all__ = [
     "Store",
     "VaultPath",
     "VaultRoot",
+    "Version",
     "Wish",
     "Write",
     "Written",
     "apply_edit",
     "changed_units",
+    "count_changed",
     "declared_watch",
     "diff_of",
     "digest_of",
@@ -92,4 +95,6 @@ __all__ = [
     "revert_move",
     "rewrite_links",
     "spelled",
+    "trail_of",
+    "version_named",
 ]

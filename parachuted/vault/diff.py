@@ -26,6 +26,21 @@ def diff_of(before: bytes, after: bytes, path: str, *, source: str | None = None
     return text if len(text) <= _LARGEST_DIFF else f"{text[:_LARGEST_DIFF]}\n(cut: the difference is longer)"
 
 
+def count_changed(before: bytes, after: bytes) -> tuple[int, int] | None:
+    """How many lines came and how many went; None where the texts are too large to be compared."""
+    if max(len(before), len(after)) > _LARGEST_TEXT:
+        return None
+    old, new = _lines(before), _lines(after)
+    start = _common(old, new)
+    stop = _common(old[start:][::-1], new[start:][::-1])
+    gone, came = old[start : len(old) - stop], new[start : len(new) - stop]
+    if len(gone) * len(came) > _MOST_COMPARED:
+        return len(came), len(gone)
+    matcher = difflib.SequenceMatcher(None, gone, came, autojunk=False)
+    same = sum(block.size for block in matcher.get_matching_blocks())
+    return len(came) - same, len(gone) - same
+
+
 def _lines(data: bytes) -> list[str]:
     *lines, last = data.decode("utf-8", "replace").split("\n")
     return [*(f"{line}\n" for line in lines), *([last] if last else [])]

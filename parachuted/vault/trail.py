@@ -1,0 +1,129 @@
+"""Trail: every text that a file is known to have had, who left it, and where the file was then: it is followed through its moves.
+
+What our writer wrote is known to the moment. What a person saved in between is known by the text that our next write found, or since it was
+noticed on the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from parachuted.vault.history import History, Sighting, Write
+
+PERSON = "person"
+_MOST_MOVES = 100
+_Key: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """One state of a file: the digest of its text (None: there was no file, or it is no note), who left it, and when, where that is known.
+
+    `path` is where the file was; `source` where it was before, when it came from there. `write` is the number of the write of ours.
+    """
+
+    path: str
+    digest: str | None
+    by: str
+    kind: Literal["created", "changed", "moved", "deleted"]
+    at: datetime | None = None
+    run: str | None = None
+    causes: tuple[str, ...] = ()
+    source: str | None = None
+    write: int | None = None
+
+
+def trail_of(history: History, path: str, present: str | None = None) -> list[Version]:
+    """The file's versions, oldest first. `present` is the digest of what is there now, which may be newer than what is known."""
+    steps = list(_steps_back(history, path))[::-1]
+    versions: list[Version] = []
+    for step in steps:
+        versions += _versions_of(step, versions[-1] if versions else None)
+    if present is not None and (not versions or versions[-1].digest != present):
+        versions.append(_by_person(path, present, versions[-1] if versions else None))
+    return versions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """A write, or a sighting, of the file, and where the file came from, when it moved to here."""
+
+    what: Write | Sighting
+    source: str | None = None
+
+
+def _steps_back(history: History, path: str) -> Iterator[_Step]:
+    """The newest first; at a move to here the trail goes on at the place that the file came from, before the move."""
+    limit: _Key | None = None
+    for _ in range(_MOST_MOVES):
+        came: tuple[str, _Key] | None = None
+        for key, step in _at(history, path, limit)[::-1]:
+            yield step
+            if step.source is not None:
+                came = step.source, key
+                break
+        if came is None:
+            return
+        path, limit = came
+
+
+def _at(history: History, path: str, limit: _Key | None) -> list[tuple[_Key, _Step]]:
+    """What befell that path before a moment, oldest first. The half of a move that says that the file went is told by the one that came."""
+    steps: list[tuple[_Key, _Step]] = []
+    for write in history.writes_of(path):
+        other = history.other_half(write) if write.before is None else None
+        steps.append(((write.id, 0), _Step(what=write, source=other.path if other is not None else None)))
+    steps += [((seen.write, seen.id), _Step(what=seen, source=seen.source)) for seen in history.sightings_of(path)]
+    return sorted((one for one in steps if limit is None or one[0] < limit), key=lambda one: one[0])
+
+
+def _versions_of(step: _Step, last: Version | None) -> list[Version]:
+    what = step.what
+    if isinstance(what, Sighting):
+        return _seen(what, last)
+    found = [] if last is not None and last.digest == what.before else _unseen(what, last, came=step.source is not None)
+    if what.before == what.after:
+        return found
+    kind: Literal["created", "changed", "moved", "deleted"] = "changed"
+    if step.source is not None:
+        kind = "moved"
+    elif what.before is None:
+        kind = "created"
+    elif what.after is None:
+        kind = "deleted"
+    version = Version(
+        path=what.path, digest=what.after, by=what.author.by, kind=kind, at=what.at, run=what.author.run, causes=what.author.causes,
+        source=step.source, write=what.id,
+    )  # fmt: skip
+    return [*found, version]
+
+
+def _unseen(write: Write, last: Version | None, *, came: bool) -> list[Version]:
+    """The text that our write found, and that nobody was seen to leave: a person's."""
+    if came or write.before is None:
+        return []
+    return [_by_person(write.path, write.before, last)]
+
+
+def _by_person(path: str, digest: str, last: Version | None) -> Version:
+    is_new = last is None or last.digest is None
+    return Version(path=path, digest=digest, by=PERSON, kind="created" if is_new else "changed")
+
+
+def _seen(seen: Sighting, last: Version | None) -> list[Version]:
+    if last is not None and last.digest == seen.digest and last.path == seen.path:
+        return []
+    kind: Literal["created", "changed", "moved", "deleted"] = "changed"
+    if seen.source is not None:
+        kind = "moved"
+    elif seen.kind in {"created", "deleted"}:
+        kind = "created" if seen.kind == "created" else "deleted"
+    return [Version(path=seen.path, digest=seen.digest, by=PERSON, kind=kind, at=seen.at, source=seen.source)]
+
+
+def version_named(versions: Sequence[Version], name: str) -> list[Version]:
+    """Those whose digest begins with the name: one text, unless the name is too short."""
+    return [one for one in versions if one.digest is not None and one.digest.startswith(name)]

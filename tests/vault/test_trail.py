@@ -1,0 +1,109 @@
+"""The trail of a file: each text it had, through moves by us and by people."""
+
+from __future__ import annotations
+
+import pytest
+
+from parachuted.vault.history import Author
+from parachuted.vault.paths import VaultPath
+from parachuted.vault.root import digest_of
+from parachuted.vault.trail import Version, trail_of, version_named
+
+A, B, C = VaultPath("a.md"), VaultPath("b.md"), VaultPath("c.md")
+AGENT = Author(by="curator", run="r-1", causes=("c-1",))
+
+
+def texts(versions: list[Version], *known: str) -> list[str]:
+    """For each version its text, by whom, and where."""
+    names = {digest_of(text.encode()): text for text in known}
+    return [f"{names.get(one.digest, '-')} {one.by} {one.path}" for one in versions]
+
+
+def replace(shelf, path: VaultPath, text: str) -> None:
+    shelf.store.replace(path, text.encode(), AGENT)
+
+
+def test_what_our_writer_wrote_and_what_it_found_are_versions(shelf):
+    shelf.put(A, "1")
+    replace(shelf, A, "2")
+    shelf.put(A, "3")
+    replace(shelf, A, "4")
+    shelf.put(A, "5")
+    trail = trail_of(shelf.history, A, digest_of(b"5"))
+
+    assert texts(trail, *"12345") == ["1 person a.md", "2 curator a.md", "3 person a.md", "4 curator a.md", "5 person a.md"]
+    assert [(one.run, one.at is not None, one.kind) for one in trail] == [
+        (None, False, "created"), ("r-1", True, "changed"), (None, False, "changed"), ("r-1", True, "changed"), (None, False, "changed"),
+    ]  # fmt: skip
+
+
+def test_a_persons_save_that_was_noticed_has_its_time(shelf):
+    digest = shelf.put(A, "1")
+    shelf.history.saw(shelf.now, [(A, "created", None, digest)])
+    replace(shelf, A, "2")
+    trail = trail_of(shelf.history, A, digest_of(b"2"))
+
+    assert texts(trail, *"12") == ["1 person a.md", "2 curator a.md"]
+    assert trail[0].at == shelf.now
+
+
+def test_a_file_is_followed_through_moves_of_both_kinds(shelf):
+    shelf.put(A, "1")
+    replace(shelf, A, "2")
+    shelf.store.move(A, B, AGENT)
+    replace(shelf, B, "3")
+    (shelf.vault / B).rename(shelf.vault / C)
+    shelf.history.saw(shelf.now, [(C, "moved", B, digest_of(b"3"))])
+    replace(shelf, C, "4")
+    trail = trail_of(shelf.history, C, digest_of(b"4"))
+
+    assert texts(trail, *"1234") == [
+        "1 person a.md", "2 curator a.md", "2 curator b.md", "3 curator b.md", "3 person c.md", "4 curator c.md",
+    ]  # fmt: skip
+    assert [one.source for one in trail if one.kind == "moved"] == ["a.md", "b.md"]
+
+
+def test_the_trail_of_a_place_that_a_file_left_ends_there(shelf):
+    shelf.put(A, "1")
+    shelf.store.move(A, B, AGENT)
+
+    assert [one.kind for one in trail_of(shelf.history, A)] == ["created", "deleted"]
+
+
+def test_what_had_the_name_before_is_another_file(shelf):
+    shelf.put(A, "1")
+    shelf.put(B, "old")
+    shelf.store.delete(B, AGENT)
+    shelf.store.move(A, B, AGENT)
+
+    assert texts(trail_of(shelf.history, B, digest_of(b"1")), "1", "old") == ["1 curator b.md"]
+    assert "old person b.md" not in texts(trail_of(shelf.history, B), "1", "old")
+
+
+def test_a_ring_of_moves_ends(shelf):
+    shelf.put(A, "1")
+    for _ in range(3):
+        shelf.store.move(A, B, AGENT)
+        shelf.store.move(B, A, AGENT)
+
+    assert len(trail_of(shelf.history, A, digest_of(b"1"))) <= 8
+
+
+def test_a_deleted_file_has_its_past(shelf):
+    shelf.put(A, "1")
+    shelf.store.delete(A, AGENT)
+    shelf.store.create(A, b"2", AGENT)
+
+    assert [(one.kind, one.by) for one in trail_of(shelf.history, A)] == [
+        ("created", "person"), ("deleted", "curator"), ("created", "curator"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "count"), [("", 2), ("f" * 64, 0)])
+def test_a_version_is_named_by_the_beginning_of_its_digest(shelf, name, count):
+    shelf.put(A, "1")
+    replace(shelf, A, "2")
+    trail = trail_of(shelf.history, A)
+
+    assert len(version_named(trail, name)) == count
+    assert version_named(trail, digest_of(b"1")[:12]) == trail[:1]
