@@ -173,6 +173,7 @@ def _raw(attached: Any) -> socket.socket:  # noqa: ANN401  docker has no types
         raise AgentUnavailableError("the engine's connection is of a kind that cannot be used here; use its unix socket")
     stream = found.dup()
     attached.close()
+    found.close()
     return stream
 
 
