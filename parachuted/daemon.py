@@ -18,6 +18,8 @@ from pathlib import Path
 
 from parachuted import __version__
 from parachuted.agents import Backend, ClaudeSettings, Limits, choose_backend, find_credential, make_backend
+from parachuted.agents.at_work import AtWork
+from parachuted.agents.gateway import Gateway, Ledger, MoneyLimits
 from parachuted.api import RESERVED, Guard, KeyDoor, Mode, Parts, Server, make_app
 from parachuted.bubbling import Reconciler, Reviews, Watches
 from parachuted.config import Settings, is_loopback, listed, paired, set_setting
@@ -28,6 +30,7 @@ from parachuted.events.audit_file import AuditFolder, Head
 from parachuted.events.audit_log import AuditLog
 from parachuted.events.audit_writes import WriteAudit
 from parachuted.extensions import AgentGround, Ground, make_hooks, make_modules
+from parachuted.grants.session_taint import SessionTaints
 from parachuted.keys import KeyFile, Ring
 from parachuted.modules.access import VaultParts
 from parachuted.presence import Presence
@@ -74,17 +77,19 @@ def state_folder(home: Path, vault: Path) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """The backend and, in a sentence, why it is that one."""
+    """The backend and, in a sentence, why it is that one; `gateway` is the way of all model calls, where there is one."""
 
     backend: Backend
     reason: str
     model: str | None
+    gateway: Gateway | None = None
 
 
 def choose_agent(settings: Settings, folder: Path, env: Mapping[str, str], user_home: Path) -> Chosen:
     """The backend that the settings and the credentials lead to."""
     credential = find_credential(env, settings.vault, user_home)
     name, reason = choose_backend(settings.agent.backend, credential, settings.agent.base_url)
+    gateway = _make_gateway(settings, folder, env, user_home)
     made = make_backend(
         name,
         ClaudeSettings(
@@ -94,9 +99,20 @@ def choose_agent(settings: Settings, folder: Path, env: Mapping[str, str], user_
             env=env,
             credential=credential,
             base_url=settings.agent.base_url,
+            gateway=gateway,
         ),
     )
-    return Chosen(backend=made, reason=reason, model=settings.agent.model if name == "claude" else None)
+    return Chosen(backend=made, reason=reason, model=settings.agent.model if name == "claude" else None, gateway=gateway)
+
+
+def _make_gateway(settings: Settings, folder: Path, env: Mapping[str, str], user_home: Path) -> Gateway:
+    """It opens its file and its port at the first run."""
+    budget = settings.budget
+    limits = MoneyLimits(usd_per_cause=budget.usd_per_cause, usd_per_hour=budget.usd_per_hour, usd_per_day=budget.usd_per_day)
+    return Gateway(
+        env=env, vault=settings.vault, user_home=user_home, base_url=settings.agent.base_url, ledger=Ledger(folder / "usage.db"),
+        limits=limits, clock=utc_now,
+    )  # fmt: skip
 
 
 def _give_memory_back() -> None:
@@ -172,9 +188,12 @@ class Daemon:
             folder / "search.db", self._root, self.index, lambda *said: loop.call_soon_threadsafe(self.problems.set, *said),
             caught_up=_give_memory_back,
         )  # fmt: skip
+        self._build_gateway()
+        self.at_work = AtWork()
         self._build_loop()
         self._token = secrets.token_urlsafe(32)
         self._door = KeyDoor(Ring(KeyFile(home), clock), settings.auth_mode, self._token, clock)
+        self._door.listen(self.at_work.recheck)
         self._stopping = asyncio.Event()
         self.is_to_begin_again = False
         self._server: Server | None = None
@@ -191,6 +210,11 @@ class Daemon:
         self._is_first_contact = index is None
         self._first: list[Change] = []
         return index if index is not None else Index()
+
+    def _build_gateway(self) -> None:
+        self.gateway = self.chosen.gateway
+        if self.gateway is not None:
+            self.gateway.report_to(self.problems.set)
 
     def _build_loop(self) -> None:
         settings, clock, bus = self.settings, self.clock, self.bus
@@ -221,7 +245,7 @@ class Daemon:
         parts = CuratorParts(
             store=self.store, objects=self._objects, index=self.index, history=self.history, state=self._state, watches=self.watches,
             reviews=self.reviews, causes=causes, queue=self.queue, bus=bus, clock=clock, notice=self.noticer.notice, audit=self.audit,
-            asker=self.hooks,
+            asker=self.hooks, at_work=self.at_work,
         )  # fmt: skip
         self._curator = Curator(parts, self.chosen.backend, model=self.chosen.model, limits=limits)
         budget = settings.budget
@@ -240,13 +264,14 @@ class Daemon:
         )  # fmt: skip
         agents = AgentGround(
             backend=self.chosen.backend, model=self.chosen.model, limits=limits, budget=self.budget, history=self.history, audit=self.audit,
-            is_paused=lambda: self.worker.paused, concurrency=settings.agent.concurrency,
+            is_paused=lambda: self.worker.paused, concurrency=settings.agent.concurrency, at_work=self.at_work,
+            taints=SessionTaints(self._state),
         )  # fmt: skip
         parts = make_modules(
             self._ground, self.hooks, vault, agents, self._state, sandbox=settings.modules.sandbox,
             preferred=paired(settings.modules.providers), reserved=RESERVED,
         )  # fmt: skip
-        self.modules, self._trust, self._cages = parts.modules, parts.trust, parts.cages
+        self.modules, self._trust, self._cages, self.agents = parts.modules, parts.trust, parts.cages, parts.agents
 
     async def run(self, ready: Callable[[], None] = lambda: None) -> None:
         """Watch and work until `stop`. `ready` is called once the vault is watched and the API answers."""
@@ -408,12 +433,14 @@ class Daemon:
         return Parts(
             vault=self.settings.vault, root=self._root, store=self.store, objects=self._objects, notice=self.noticer.notice,
             home=self._home, hooks=self.hooks, trust=self._trust, modules=self.modules, door=self._door,
+            at_work=self.at_work, agents=self.agents,
             set_auth_mode=self._set_auth_mode, audit=self.audit,
             guard=Guard(hosts=listed(self.settings.api.hosts), origins=listed(self.settings.api.cors_origins)),
             index=self.index, search=self.search, history=self.history, bus=self.bus, problems=self.problems, watches=self.watches,
             reviews=self.reviews, sessions=self._sessions, migration=self._migration,
             reconciler=self.reconciler, queue=self.queue, worker=self.worker, budget=self.budget, undo=self.undo,
             why=Why(self.store, self._objects, self.history), rescan=self._rescan, check_notes=Doctor(self.store, self.index).check_notes,
+            gateway=self.gateway,
             clock=self.clock, started=self.clock(), backend=self.chosen.backend.name, backend_reason=self.chosen.reason, most_cost_usd=cost,
             model=self.settings.agent.model, full_every_s=self.settings.scan.full_every_s,
             is_watching_by=lambda: "polling" if self.noticer.polling else "events", end=self._end,
@@ -429,6 +456,8 @@ class Daemon:
         await self.modules.stop()
         await self._hooks.close()
         await self.chosen.backend.close()
+        if self.gateway is not None:
+            await self.gateway.close()
         self._keep_uses_of_keys()
         await self.noticer.close()
         await asyncio.to_thread(self.search.close)

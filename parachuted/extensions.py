@@ -9,18 +9,23 @@ from datetime import datetime
 from pathlib import Path
 
 from parachuted.agents import Backend, Limits
-from parachuted.events import Bus, Problems
+from parachuted.agents.at_work import AtWork
+from parachuted.events import Bus, Event, Problems
 from parachuted.events.audit import Recorder as AuditRecorder
+from parachuted.grants.session_taint import SessionTaints
 from parachuted.hooks import Approvals, HookError, Hooks, Listening, Recorder, Runner, Writes
 from parachuted.modules.access import VaultParts
-from parachuted.modules.agent_parts import AgentParts
+from parachuted.modules.agent_desk import AgentDesk
+from parachuted.modules.agent_parts import AgentParts, Approval, Boxes, Suggesting
 from parachuted.modules.approved import Approved
 from parachuted.modules.cage import Cages, Sandbox
 from parachuted.modules.given import Sources, make_services
+from parachuted.modules.maintenance import NAME, maintenance
 from parachuted.modules.manager import Modules
 from parachuted.modules.prompts import Prompts
 from parachuted.modules.running import Running
 from parachuted.modules.services import Services
+from parachuted.modules.system_files import SystemFiles
 from parachuted.modules.trust import Trust
 from parachuted.modules.worker import Worker
 from parachuted.state import State
@@ -97,15 +102,21 @@ class AgentGround:
     audit: AuditRecorder
     is_paused: Callable[[], bool]
     concurrency: int
+    at_work: AtWork
+    taints: SessionTaints
+    boxes: Boxes | None = None
+    approve: Approval | None = None
+    suggesting: Suggesting | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleParts:
-    """Which modules may run, those that do, and what holds those that nobody trusts."""
+    """Which modules may run, those that do, what holds those that nobody trusts, and where a person asks for an agent."""
 
     trust: Trust
     modules: Modules
     cages: Cages
+    agents: AgentDesk
 
 
 def make_modules(
@@ -132,11 +143,21 @@ def make_modules(
         objects=ground.objects, causes=ground.causes, bus=ground.bus, clock=ground.clock, user_home=ground.user_home, audit=agents.audit,
         asker=hooks, is_paused=agents.is_paused, room=asyncio.Semaphore(agents.concurrency),
         tools=modules.tools, call_tool=modules.call_tool,
-        declared=modules.agents_of, said=Prompts(ground.home).get,
+        declared=modules.agents_of, said=Prompts(ground.home).get, at_work=agents.at_work, taints=agents.taints, boxes=agents.boxes,
+        approve=agents.approve, suggesting=agents.suggesting,
     )  # fmt: skip
     sources = Sources(
         vault=vault, agents=agent_parts, state=ground.folder / "modules", clock=ground.clock,
         publish=modules.publish, interface=modules.interface,
     )  # fmt: skip
 
-    return ModuleParts(trust=trust, modules=modules, cages=cages)
+    ground.bus.listen(lambda event: _end_runs(event, agents.at_work))
+    core = {NAME: maintenance(SystemFiles(ground.home, ground.vault).tools())}
+    return ModuleParts(trust=trust, modules=modules, cages=cages, agents=AgentDesk(agent_parts, vault, modules.approved, core))
+
+
+def _end_runs(event: Event, at_work: AtWork) -> None:
+    """A module that serves no more has no agents at work: it was switched off, or what it may was changed."""
+    if event.event == "module.disabled":
+        name = event.data["name"]
+        at_work.end(f"the module {name} was switched off or changed", lambda working: working.module == name)

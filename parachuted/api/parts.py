@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from parachuted.agents.at_work import AtWork
 from parachuted.api.door import KeyDoor, Mode
 from parachuted.api.guard import Guard
 from parachuted.bubbling import Reconciler, Reviews, Watches
@@ -14,6 +15,7 @@ from parachuted.context import SessionContexts
 from parachuted.events import Bus, Problems
 from parachuted.events.audit_log import AuditLog
 from parachuted.hooks import Hooks
+from parachuted.modules.agent_desk import AgentDesk
 from parachuted.modules.manager import Modules
 from parachuted.modules.trust import Trust
 from parachuted.search import Search
@@ -67,5 +69,7 @@ class Parts:
     hooks: Hooks
     trust: Trust
     modules: Modules
+    at_work: AtWork
+    agents: AgentDesk
     is_watching_by: Callable[[], str]
     end: Callable[[bool], None]

@@ -18,7 +18,7 @@ class AgentDefinition:
     """An agent as it may be at most. `name` is `module/agent`, or one word for the core's own; `watcher` what its runs are listed under.
 
     `who` is how messages speak of it. `bounds` is what its module may touch, within which all of it lies; `calls` the tools of modules
-    that it may call, `tools` more of its own; `outside` folders of which a container gets a copy to read.
+    that it may call, `tools` more of its own; `does_without_shell` whether it is of use where there is no container for its shell.
     """
 
     name: str
@@ -30,7 +30,7 @@ class AgentDefinition:
     module: str | None = None
     calls: tuple[str, ...] = ()
     tools: tuple[Tool, ...] = ()
-    outside: tuple[str, ...] = ()
+    does_without_shell: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,10 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What a run came to: the agent's last words, what it cost, the session to go on with, the suggestions that it made."""
+    """What a run came to: the agent's last words, what it cost, the session to go on with, the suggestions that it made.
+
+    `warning` is what it had to do without, and why.
+    """
 
     words: str
     run: str
@@ -61,4 +64,4 @@ class Ran:
     cost: Finished | None
     session: str | None
     suggested: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    warning: str | None = None

@@ -55,7 +55,7 @@ def make_plan(
     `said` is what a person has the module's agents told besides their own instructions.
     """
     name, who = f"{approved.name}/{agent}", f"the agent {agent} of the module {approved.name}"
-    folder, origin, limits = _options(options, limits)
+    folder, origin, limits = read_options(options, limits)
     told = _told_of(approved, agent)
     override = _override(told, who)
     if override is not None:
@@ -95,7 +95,8 @@ def _may(name: str, told: Mapping[str, object], override: AgentConfig) -> bool:
     return name not in told or bool(getattr(override, name))
 
 
-def _options(options: Mapping[str, object], limits: Limits) -> tuple[str | None, Origin, Limits]:
+def read_options(options: Mapping[str, object], limits: Limits) -> tuple[str | None, Origin, Limits]:
+    """Where a run works, whose words its prompt is and what it may take, as its caller says. Raises ActRefusedError."""
     rest = dict(options)
     origin = rest.pop("origin", "you")
     if origin not in _ORIGINS:

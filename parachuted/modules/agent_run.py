@@ -46,8 +46,8 @@ class AgentRun:
     audit: RunAudit
     job: Job
 
-    def __init__(self, parts: AgentParts, vault: VaultParts, order: Order, grant: AgentGrant, beyond: tuple[str, ...] = ()) -> None:
-        """`beyond` is what it asked for and cannot have here."""
+    def __init__(self, parts: AgentParts, vault: VaultParts, order: Order, grant: AgentGrant, lost: str | None = None) -> None:
+        """`lost` says what it asked for and cannot have here."""
         self.order, self.grant = order, grant
         self._parts, self._definition = parts, order.definition
         now, one = parts.clock(), order.definition
@@ -56,7 +56,7 @@ class AgentRun:
             id=new_id("t", now), watcher=one.watcher, state="running", causes=causes_at(now), parents=runs_before(), first_at=now,
             last_at=now, due_at=now, run=self.id,
         )  # fmt: skip
-        self._beyond = f"\nOut of your reach, since there is no container: {', '.join(map(printable, beyond))}.\n" if beyond else ""
+        self._lost = lost
         self.taint = Taint()
         self.within = Within(grant=grant, taint=self.taint)
         self.suggested: list[str] = []
@@ -90,7 +90,7 @@ class AgentRun:
             parts.audit, parts.clock, self.task, agent=one.name, backend=parts.backend.name, module=one.module or one.name
         )  # fmt: skip
         system = one.system_prompt + (f"\n{listed(skills)}\n" if skills else "") + await self._told_of_folder()
-        system += self._beyond
+        system += f"\nNow {self._lost}.\n" if self._lost is not None else ""
         system += _IN_A_BOX if self.grant.needs_container else ""
         self.account = Account(
             task=self.task, backend=parts.backend.name, model=one.config.model or parts.model, started=now, changes=(), prompt=prompt,
@@ -120,7 +120,8 @@ class AgentRun:
     def ran(self, words: str, outcome: Outcome) -> Ran:
         """For whoever asked."""
         return Ran(
-            words=words, run=self.id, outcome=outcome, cost=self.account.cost, session=self.session, suggested=tuple(self.suggested)
+            words=words, run=self.id, outcome=outcome, cost=self.account.cost, session=self.session, suggested=tuple(self.suggested),
+            warning=self._lost,
         )  # fmt: skip
 
     async def _follow(self, job: Job) -> str:

@@ -58,10 +58,10 @@ class AgentRuns:
         Raises ActRefusedError for what may not be, AgentUnavailableError when it could not begin and cost nothing, AgentStoppedError when
         it was ended, AgentFailedError when it did not end well.
         """
-        grant, beyond = await self._possible(self.grant(order))
+        grant, lost = await self._possible(order, self.grant(order))
         await self._check(order, grant)
         async with self._place():
-            return await self._run(order, grant, beyond)
+            return await self._run(order, grant, lost)
 
     def grant(self, order: Order) -> AgentGrant:
         """What that run may do: what its config says, within what its module may, its caller may, and the agent that asks for it may."""
@@ -79,11 +79,16 @@ class AgentRuns:
             return None
         return _NO_BOXES if self._parts.boxes is None else await self._parts.boxes.problem()
 
-    async def _possible(self, grant: AgentGrant) -> tuple[AgentGrant, tuple[str, ...]]:
-        """Folders beside the vault are the one thing that an agent works without where there is no container: which ones it is told."""
-        if not grant.outside or grant.bash or grant.network != "none" or await self.problem(grant) is None:
-            return grant, ()
-        return replace(grant, outside=(), native=()), grant.outside
+    async def _possible(self, order: Order, grant: AgentGrant) -> tuple[AgentGrant, str | None]:
+        """Where there is no container, all work without the folders beside the vault, and some without a shell: what it is told of that."""
+        problem = await self.problem(grant)
+        needs_more = grant.network != "none" or (bool(grant.bash) and not order.definition.does_without_shell)
+        if problem is None or needs_more:
+            return grant, None
+        lost = [*(["a shell"] if grant.bash else []), *map(printable, grant.outside)]
+        return replace(
+            grant, outside=(), native=(), bash=False
+        ), f"out of its reach, since there is no container: {', '.join(lost)} ({problem})"
 
     async def _check(self, order: Order, grant: AgentGrant) -> None:
         who = order.definition.who
@@ -109,8 +114,8 @@ class AgentRuns:
             finally:
                 _DEPTH.reset(token)
 
-    async def _run(self, order: Order, grant: AgentGrant, beyond: tuple[str, ...]) -> Ran:
-        run, outer = AgentRun(self._parts, self._vault, order, grant, beyond), WITHIN.get()
+    async def _run(self, order: Order, grant: AgentGrant, lost: str | None) -> Ran:
+        run, outer = AgentRun(self._parts, self._vault, order, grant, lost), WITHIN.get()
         if outer is not None:
             outer.tell(run.taint)
         await self._approve(run)

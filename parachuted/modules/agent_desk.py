@@ -1,0 +1,59 @@
+"""Agent desk: where a person asks for an agent by its name, over HTTP, at a terminal or in a chat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from parachuted.errors import NotFoundError
+from parachuted.grants.agent_grant import Entry
+from parachuted.modules.access import VaultParts, holds
+from parachuted.modules.agent_order import AgentDefinition, Order, Ran
+from parachuted.modules.agent_parts import AgentParts
+from parachuted.modules.agent_plan import read_options
+from parachuted.modules.agent_runs import AgentRuns
+from parachuted.modules.approved import Approved
+from parachuted.modules.bounds import Bounds
+from parachuted.modules.module_agents import ModuleAgents
+
+
+class AgentDesk:
+    """All agents that can be asked for. `approved` finds a module that may run, `core` are the daemon's own agents by name."""
+
+    def __init__(
+        self, parts: AgentParts, vault: VaultParts, approved: Callable[[str], Approved | None], core: Mapping[str, AgentDefinition]
+    ) -> None:  # fmt: skip
+        self._parts, self._vault, self._approved, self._core = parts, vault, approved, core
+        self.runs = AgentRuns(parts, vault)
+
+    async def run(
+        self, name: str, prompt: str, options: Mapping[str, object], *, entry: Entry, session: str | None = None
+    ) -> Ran:  # fmt: skip
+        """Let the agent answer: `module/agent`, or one of the daemon's own.
+
+        Raises NotFoundError where there is none of that name, and what `AgentRuns.run` raises.
+        """
+        return await self.runs.run(await self.order(name, prompt, options, entry=entry, session=session))
+
+    async def order(
+        self, name: str, prompt: str, options: Mapping[str, object], *, entry: Entry, session: str | None = None
+    ) -> Order:  # fmt: skip
+        """What that run would be. Raises NotFoundError and ActRefusedError."""
+        module, _, agent = name.partition("/")
+        if name in self._core:
+            return self._of_core(self._core[name], prompt, options, entry, session)
+        approved = self._approved(module) if agent else None
+        if approved is None:
+            raise NotFoundError(f"there is no agent {name[:80]!r}; `parachute agents list` shows those that there are")
+        permissions = approved.manifest.permissions
+        bounds = Bounds.of_module(module, read=permissions.read, write=permissions.write)
+        agents = ModuleAgents(self._parts, self._vault, approved, bounds)
+        return await agents.order(agent, prompt, options, entry=entry, session=session)
+
+    def _of_core(
+        self, definition: AgentDefinition, prompt: str, options: Mapping[str, object], entry: Entry, session: str | None
+    ) -> Order:  # fmt: skip
+        folder, origin, limits = read_options(options, self._parts.limits)
+        return Order(
+            definition=definition, prompt=prompt, entry=entry, limits=limits, origin=origin, folder=folder, session=session,
+            may_go_on=holds(),
+        )  # fmt: skip
