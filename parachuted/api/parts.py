@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from parachuted.agents.at_work import AtWork
+from parachuted.agents.gateway import Gateway
 from parachuted.api.door import KeyDoor, Mode
 from parachuted.api.guard import Guard
 from parachuted.bubbling import Reconciler, Reviews, Watches
@@ -54,6 +55,7 @@ class Parts:
     queue: Queue
     worker: Worker
     budget: Budget
+    gateway: Gateway | None
     undo: Undo
     why: Why
     rescan: Callable[[bool], Awaitable[None]]
