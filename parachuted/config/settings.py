@@ -105,11 +105,14 @@ class AgentSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetSettings:
-    """How many runs there may be; over it, tasks wait."""
+    """How many runs there may be, over which tasks wait, and what they may cost."""
 
     runs_per_hour: Annotated[_Count, "The runs that any hour may have."] = 60
     runs_per_cause: Annotated[_Count, "The runs that one person's change may lead to."] = 100
     runs_per_day: Annotated[_Count, "The runs that any day may have."] = 500
+    usd_per_cause: Annotated[_Dollars, "The dollars that all that one person's change leads to may cost."] = 2.0
+    usd_per_hour: Annotated[_Dollars, "The dollars that any hour may cost; over it, the model is not asked."] = 5.0
+    usd_per_day: Annotated[_Dollars, "The dollars that any day may cost; over it, the model is not asked."] = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
