@@ -55,7 +55,7 @@ class Way:
 
     url: str
     token: str
-    socket: Path | None
+    socket: Path | None = None
 
 
 @dataclass(eq=False, slots=True, kw_only=True)

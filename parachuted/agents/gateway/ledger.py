@@ -73,7 +73,12 @@ class Spent:
     @property
     def prompt(self) -> int:
         """All tokens that went in."""
-        return self.input + self.cache_read + self.cache_written
+        return self.input + self.cached
+
+    @property
+    def cached(self) -> int:
+        """Those that were read from the cache or written to it."""
+        return self.cache_read + self.cache_written
 
     def plus(self, usage: Usage) -> Spent:
         """With one request more."""
