@@ -108,6 +108,16 @@ def read_paper(data: bytes) -> Paper:
     )  # fmt: skip
 
 
+def with_words(data: bytes, words: str) -> bytes:
+    """A file that is none of ours, with words for a person above its text and its boxes empty."""
+    start = parse_note(data).body.start
+    body = data[start:].decode("utf-8", "surrogateescape")
+    quoted = "\n".join(f"> **{line}**" for line in _lines(words[:_MOST_WORDS]))
+    kept = body.lstrip("\r\n").removeprefix(quoted).lstrip("\r\n")
+    emptied = "\n".join(f"- [ ] {box[2]}{line[box.end() :]}" if (box := _BOX.match(line)) else line for line in kept.split("\n"))
+    return data[:start] + f"\n{quoted}\n\n{emptied}".encode("utf-8", "surrogateescape")
+
+
 def normal(body: str) -> str:
     """The text as every editor leaves it: line ends, blanks at the ends of lines and of the text told apart from nothing."""
     return "\n".join(line.rstrip() for line in body.replace("\r\n", "\n").split("\n")).strip("\n")

@@ -13,7 +13,7 @@ from datetime import datetime
 from parachuted.errors import ConflictError, NotFoundError, ParachuteError
 from parachuted.state import State
 from parachuted.suggestions.applying import Planned
-from parachuted.suggestions.paper import Paper, Shown, body_of, normal, read_paper, write_paper
+from parachuted.suggestions.paper import Paper, Shown, body_of, normal, read_paper, with_words, write_paper
 from parachuted.suggestions.record import Record, record_from, record_of
 from parachuted.suggestions.seal import Sealer
 from parachuted.suggestions.suggestion import Suggestion
@@ -96,6 +96,28 @@ class Shelf:
         self.keep(said)
         self.put_up(said)
         return said
+
+    def say_in(self, path: VaultPath, words: str) -> None:
+        """Write words into a file that is none of ours, and empty its boxes."""
+        for _ in range(_ATTEMPTS):
+            try:
+                present = self._store.read(path, keep=True)
+                self._store.replace(path, with_words(present.data, words), Author(by=WRITER), base=present.digest)
+            except ConflictError:
+                continue
+            return
+
+    def at(self, path: str) -> Record | None:
+        """The one whose file is there."""
+        return next((record for record in self.all() if record.paper == path), None)
+
+    def stands(self, path: str) -> bool:
+        """Whether there is a file."""
+        try:
+            self._store.read(VaultPath(path))
+        except ParachuteError:
+            return False
+        return True
 
     def read(self, path: VaultPath) -> Paper | None:
         """What the file says; None: there is none, or none that is read."""

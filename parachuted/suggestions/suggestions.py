@@ -23,7 +23,7 @@ from parachuted.grants.origin import Origin
 from parachuted.state import State
 from parachuted.suggestions.acceptance import Acceptance, acceptance_of, needs_no_asking
 from parachuted.suggestions.applying import Applied, Applier, Planned
-from parachuted.suggestions.paper import Shown, file_name
+from parachuted.suggestions.paper import Paper, Shown, file_name
 from parachuted.suggestions.payload import check_payload
 from parachuted.suggestions.record import Record, record_of
 from parachuted.suggestions.run_document import save_run
@@ -163,6 +163,46 @@ class Suggestions:
         await self._whole(lambda: self.shelf.say(record, words), lambda _said: None)
         await self._parts.notice([record.paper])
 
+    async def adopt(self, paper: Paper, path: str) -> Record:
+        """Know a suggestion again by its sealed file, when the state was lost."""
+        suggestion = paper.suggestion
+        if suggestion is None:
+            raise unknown(path)
+        return await self._whole(lambda: self._adopted(suggestion, paper, path), lambda _record: None)
+
+    def _adopted(self, suggestion: Suggestion, paper: Paper, path: str) -> Record:
+        try:
+            shown = shown_of(suggestion, self._applier.plan(suggestion))
+        except ParachuteError as error:
+            shown = Shown(diff=f"(what would change is not known any more: {error.message})")
+        record = Record(suggestion=suggestion, paper=path, shown=shown, body=paper.shown)
+        self.shelf.keep(record)
+        return record
+
+    async def place(self, name: str, path: str) -> None:
+        """A person gave its file another name."""
+        record = replace(self.record(name), paper=path)
+        await self._whole(lambda: self.shelf.keep(record), lambda _kept: None)
+
+    async def show_again(self, name: str) -> None:
+        """Write its file as it should be."""
+        record = self.record(name)
+        await self._whole(lambda: self.shelf.put_up(record), lambda _written: None)
+        await self._parts.notice([record.paper])
+
+    async def taken_back(self, runs: Iterable[str]) -> None:
+        """These runs were undone: say so in the files of the suggestions that they applied."""
+        gone = set(runs)
+        for record in self.shelf.all():
+            if record.suggestion.applied_run in gone:
+                says = f"{record.suggestion.outcome.partition(';')[0]}, and was taken back"
+                over = record_of(replace(record.suggestion, outcome=says), record.paper, record.shown)
+                await self._whole(lambda over=over: self._kept(over), lambda _kept: None)  # type: ignore[misc]
+
+    def _kept(self, record: Record) -> None:
+        self.shelf.keep(record)
+        self._put_up(record)
+
     def settle(self) -> list[Record]:
         """At the start: those that the last daemon was just applying were applied, if their run wrote; else they wait again. Blocks."""
         return [self._settled(record) for record in self.shelf.all() if record.applying is not None]
@@ -217,12 +257,6 @@ class Suggestions:
             self.shelf.keep(self._over(record, "rejected", "hook", error.message))
             raise
         return record, planned
-
-    def file_again(self, suggestion: Suggestion, shown: Shown) -> Record:
-        """Keep one that is known from elsewhere: from its sealed file, or made of others. Blocks. Raises StorageFailedError."""
-        record = record_of(suggestion, file_name(suggestion), shown)
-        self.shelf.keep(record)
-        return record
 
     async def _resolved(self, name: str, act: Callable[[Record], Record]) -> Suggestion:
         record = self.record(name)
