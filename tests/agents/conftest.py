@@ -14,6 +14,7 @@ import pytest
 
 from parachuted.agents import Backend, ClaudeSettings, Finished, Job, Limits, Step, Tool, ToolResult, make_backend
 from parachuted.agents.heavy import load_heavy
+from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.errors import AgentFailedError
 from parachuted.testing import Block, Delay, Reply, ScriptedBackend, ScriptedMessages, say
 
@@ -90,6 +91,18 @@ def run() -> Callable[[Backend, Job], Awaitable[Outcome]]:
         return Outcome(steps, error, time.monotonic() - began)
 
     return run
+
+
+@pytest.fixture
+async def boxes(engine: Mapping[str, str], tmp_path: Path) -> AsyncIterator[Sandboxes]:
+    """Containers for one test, none of which is left after it. None is started ahead, so that a test pays for those alone that it uses."""
+    boxes = Sandboxes(folder=tmp_path / "slots", env=engine, label=f"tests-{tmp_path.name}", is_pooled=False)
+    if (await boxes.status()).image is None:
+        async for _line in boxes.build(offline=True):
+            pass
+    yield boxes
+    await boxes.close()
+    assert await boxes.sweep() == 0
 
 
 class Claude:
