@@ -8,13 +8,16 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from parachuted.agents.credentials import Credential
 from parachuted.agents.heavy import load_heavy
 from parachuted.agents.job import Backend, Job, Step
 from parachuted.agents.offline import OfflineBackend
-from parachuted.agents.ways import Gateway, Sandboxes
+
+if TYPE_CHECKING:  # a command that only asks which backend it would be does without them
+    from parachuted.agents.gateway import Gateway
+    from parachuted.agents.sandbox.sandboxes import Sandboxes
 
 BackendName: TypeAlias = Literal["claude", "offline"]
 

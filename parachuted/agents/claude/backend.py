@@ -118,7 +118,7 @@ class ClaudeBackend:
         if gateway is None or self._settings.is_direct:
             return None
         spent = gateway.spent(job.id)
-        return Spent(cost_usd=spent.usd, input_tokens=spent.input + spent.cached, output_tokens=spent.output)
+        return Spent(cost_usd=spent.usd, input_tokens=spent.prompt, output_tokens=spent.output)
 
     def _priced(self, job: Job, account: Finished, before: Spent | None) -> Finished:
         after = self._counted(job)

@@ -17,7 +17,7 @@ from claude_agent_sdk import ClaudeAgentOptions
 
 from parachuted.agents.backends import ClaudeSettings
 from parachuted.agents.credentials import KEY_VARIABLE
-from parachuted.agents.ways import Way
+from parachuted.agents.gateway import Way
 from parachuted.errors import AgentUnavailableError
 
 _PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS")

@@ -18,10 +18,11 @@ from parachuted.agents.claude.command import find_cli, make_box_environment, mak
 from parachuted.agents.claude.container import AgentContainer
 from parachuted.agents.claude.process import AgentProcess
 from parachuted.agents.claude.transport import AgentTransport
+from parachuted.agents.gateway import Ticket, Way
 from parachuted.agents.job import Job, Native
 from parachuted.agents.sandbox.box_spec import CLI_IN_BOX, GATEWAY_SOCKET, HOME_IN_BOX, SOCKETS_IN_BOX, BoxSpec
 from parachuted.agents.sandbox.container import Container
-from parachuted.agents.ways import Sandboxes, Ticket, Way
+from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.errors import AgentFailedError, AgentUnavailableError
 
 _PROMPT = "prompt.md"

@@ -10,7 +10,7 @@ import pytest
 
 from parachuted.agents import ClaudeSettings, Credential
 from parachuted.agents.claude.command import find_cli, is_loopback, make_box_environment, make_environment
-from parachuted.agents.ways import Way
+from parachuted.agents.gateway import Way
 from parachuted.errors import AgentUnavailableError
 
 ENV = {
