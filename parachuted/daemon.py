@@ -36,6 +36,8 @@ from parachuted.modules.access import VaultParts
 from parachuted.presence import Presence
 from parachuted.search import Search
 from parachuted.state import open_state
+from parachuted.suggestions import SuggestionParts, Suggestions
+from parachuted.suggestions.ears import Ears
 from parachuted.tasks import Budget, Causes, Outcome, Queue, Task, Window, Worker
 from parachuted.tasks import Limits as RunLimits
 from parachuted.tools import Aftermath, Curator, Doctor, Migration, Undo, Why
@@ -255,7 +257,18 @@ class Daemon:
             state=self._state, queue=self.queue, budget=self.budget, bus=bus, clock=clock, perform=self._perform,
             concurrency=settings.agent.concurrency, backend=self.chosen.backend.name,
         )  # fmt: skip
+        self._build_suggestions()
         self._build_modules(limits)
+
+    def _build_suggestions(self) -> None:
+        self.suggestions = Suggestions(
+            SuggestionParts(
+                root=self._root, store=self.store, objects=self._objects, history=self.history, state=self._state, home=self._home,
+                bus=self.bus, clock=self.clock, notice=self.noticer.notice, audit=self.audit,
+                auto_approve_rate=self.settings.suggestions.auto_approve_rate,
+            )
+        )  # fmt: skip
+        self._ears = Ears(self.suggestions, self._root, self.bus)
 
     def _build_modules(self, limits: Limits) -> None:
         settings = self.settings
@@ -288,6 +301,7 @@ class Daemon:
                     group.create_task(self.hooks.run(), name="hooks"),
                     group.create_task(self._hooks.listening.run(), name="hooks' ears"),
                     group.create_task(self._run_modules(), name="modules"),
+                    group.create_task(self._ears.run(), name="suggestions"),
                 ]
                 await self._stopping.wait()
                 for task in tasks:
@@ -432,7 +446,7 @@ class Daemon:
         cost = self.settings.agent.max_cost_usd if self.chosen.backend.name != "offline" else 0.0
         return Parts(
             vault=self.settings.vault, root=self._root, store=self.store, objects=self._objects, notice=self.noticer.notice,
-            home=self._home, hooks=self.hooks, trust=self._trust, modules=self.modules, door=self._door,
+            home=self._home, hooks=self.hooks, trust=self._trust, modules=self.modules, suggestions=self.suggestions, door=self._door,
             at_work=self.at_work, agents=self.agents,
             set_auth_mode=self._set_auth_mode, audit=self.audit,
             guard=Guard(hosts=listed(self.settings.api.hosts), origins=listed(self.settings.api.cors_origins)),

@@ -20,6 +20,7 @@ from parachuted.modules.agent_desk import AgentDesk
 from parachuted.modules.manager import Modules
 from parachuted.modules.trust import Trust
 from parachuted.search import Search
+from parachuted.suggestions import Suggestions
 from parachuted.tasks import Budget, Queue, Worker
 from parachuted.tools import Migration, Oddity, Undo, Why
 from parachuted.vault import History, Index, Objects, Store, VaultRoot
@@ -71,6 +72,7 @@ class Parts:
     hooks: Hooks
     trust: Trust
     modules: Modules
+    suggestions: Suggestions
     at_work: AtWork
     agents: AgentDesk
     is_watching_by: Callable[[], str]

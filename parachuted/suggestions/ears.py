@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 _MOST_WAITING = 5_000
 _MOST_LOOKED_AT = 5_000
-_CHANGED = "This file said something else than what was suggested, so nothing was done. Here it is as it was suggested: look at it, and tick a box."
+_CHANGED = "This file said something else than what was suggested, so nothing was done. It is as it was again: read it, then tick."
 _BOTH = "Both boxes were ticked, so nothing was done. Tick one of them."
 _NOBODY = "A box was ticked, but not by a person, so nothing was done."
 _OVER = "This was resolved already: a box that is ticked now does nothing."

@@ -5,21 +5,17 @@ What decides over programs is nobody's to suggest: not even a person's tick make
 
 from __future__ import annotations
 
-import unicodedata
-
 from parachuted.errors import EditRefusedError, PathRefusedError
-from parachuted.suggestions.paper import FOLDER
+from parachuted.grants.control import is_control, plain
 from parachuted.vault import VaultPath, printable
 
-_PROGRAMS = frozenset({"modules", FOLDER.casefold()})
 _MODULES = {"daily": "daily", "chat": "chat", "brain": "brain"}
 
 
 def check_target(path: str) -> VaultPath:
     """The path, if something may be suggested for it. Raises PathRefusedError."""
     target = VaultPath.parse(path)
-    names = [plain_name(name) for name in target.split("/")]
-    if names[0] in _PROGRAMS or any(name.startswith(".") for name in names):
+    if is_control(target):
         raise PathRefusedError(f"{printable(target)} belongs to a program, so nothing is suggested for it")
     try:
         target.encode()
@@ -28,16 +24,6 @@ def check_target(path: str) -> VaultPath:
     return target
 
 
-def is_suggestion_file(path: str) -> bool:
-    """Whether it lies where suggestions do, which no agent, module or limited key writes."""
-    return plain_name(path.partition("/")[0]) == FOLDER.casefold()
-
-
 def module_of(path: str) -> str:
     """Whose notes are kept there."""
-    return _MODULES.get(plain_name(path.partition("/")[0]), "vault")
-
-
-def plain_name(name: str) -> str:
-    """The name as a file system that is lenient about letter case and invisible characters would take it."""
-    return "".join(one for one in unicodedata.normalize("NFKC", name).casefold() if unicodedata.category(one) != "Cf")
+    return _MODULES.get(plain(path.partition("/")[0]), "vault")
