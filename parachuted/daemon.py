@@ -265,7 +265,7 @@ class Daemon:
             SuggestionParts(
                 root=self._root, store=self.store, objects=self._objects, history=self.history, state=self._state, home=self._home,
                 bus=self.bus, clock=self.clock, notice=self.noticer.notice, audit=self.audit,
-                auto_approve_rate=self.settings.suggestions.auto_approve_rate,
+                auto_approve_rate=self.settings.suggestions.auto_approve_rate / 100,
             )
         )  # fmt: skip
         self._ears = Ears(self.suggestions, self._root, self.bus)
@@ -465,6 +465,7 @@ class Daemon:
 
     async def _close(self) -> None:
         await self.hooks.close()  # first: callers that wait for a hook are told so, while they can be
+        await self.at_work.stop("the daemon ended")  # the curators' have ended with the worker
         if self._server is not None:
             await self._server.close()
         await self.modules.stop()

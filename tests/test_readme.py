@@ -52,7 +52,7 @@ def commands_of(parser: argparse.ArgumentParser, prefix: str = "") -> set[str]:
 
 def commands_in(cell: str) -> set[str]:
     """The commands that a cell of the table names: later ones leave out what the first begins with."""
-    first, *others = [re.findall(r"(?<!\S)\[?([a-z]+)\b", code) for code in codes(cell)]
+    first, *others = [re.findall(r"(?<!\S)\[?([a-z][a-z-]*)\b", code) for code in codes(cell)]
     assert first[0] == "parachute"
     found = {" ".join(first[1:])}
     if "[" + first[-1] in cell:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from aiohttp import web
 
+from parachuted.api.agent_runs import AgentRuns
 from parachuted.api.audit import Audit
 from parachuted.api.context_migration import ContextMigration
 from parachuted.api.contexts import Contexts
@@ -48,6 +49,7 @@ def make_app(parts: Parts) -> web.Application:
     routes += [*Files(parts, desk).routes(), *FileStreams(parts, desk, digests).routes(), *Sync(parts, desk, digests).routes()]
     routes += Keys(parts).routes()
     routes += Audit(parts).routes()
+    routes += AgentRuns(parts).routes()
     routes += [*Polled(parts).routes(), *Models(parts).routes(), *ContextMigration(parts).routes(), *Power(parts).routes()]
     calls = ModuleCalls(parts.modules, parts.door.holds)
     parts.door.listen(calls.recheck)

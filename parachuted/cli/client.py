@@ -36,17 +36,20 @@ def daemon_record() -> dict[str, object]:
     return record
 
 
-def ask(method: str, path: str, body: dict[str, object] | None = None) -> Any:  # noqa: ANN401  JSON of any shape
-    """The daemon's answer. Raises NoDaemonError, NotFoundError, or ParachuteError with the daemon's own sentence."""
+def ask(method: str, path: str, body: dict[str, object] | None = None, *, timeout_s: float = _TIMEOUT_S) -> Any:  # noqa: ANN401  JSON of any shape
+    """The daemon's answer. Raises NoDaemonError, NotFoundError, or ParachuteError with the daemon's own sentence.
+
+    `timeout_s`: how long an answer may take, in seconds.
+    """
     record = daemon_record()
-    status, answer = _exchange(record, method, path, body)
+    status, answer = _exchange(record, method, path, body, timeout_s)
     if status < 400:  # noqa: PLR2004
         return answer
     message = str(answer.get("message", "")) if isinstance(answer, dict) else ""
     raise (NotFoundError if status == 404 else ParachuteError)(message or f"the daemon answered {status}")  # noqa: PLR2004
 
 
-def _exchange(record: dict[str, object], method: str, path: str, body: dict[str, object] | None) -> tuple[int, Any]:
+def _exchange(record: dict[str, object], method: str, path: str, body: dict[str, object] | None, timeout_s: float) -> tuple[int, Any]:
     payload = b"" if body is None else json.dumps(body).encode()
     host, port = str(record["host"]), int(str(record["port"]))
     name = f"[{host}]" if ":" in host else host
@@ -54,7 +57,7 @@ def _exchange(record: dict[str, object], method: str, path: str, body: dict[str,
     head += f"Authorization: Bearer {record['token']}\r\n\r\n" if "token" in record else "\r\n"
     address: Any = (host.encode(), port)  # bytes, since for a text Python would load its table of international names
     try:
-        with socket.create_connection(address, timeout=_TIMEOUT_S) as connection:
+        with socket.create_connection(address, timeout=timeout_s) as connection:
             connection.sendall(head.encode() + payload)
             answer = b""
             while part := connection.recv(65536):

@@ -229,6 +229,29 @@ def _add_loop(commands: argparse._SubParsersAction[_Parser]) -> None:
         _json(part)
     _add(commands, "pause", "ask:pause", "begin no more runs", "Begin no more runs until `resume`. Changes are still noticed, and wait.")
     _add(commands, "resume", "ask:resume", "begin runs again", "Begin runs again.")
+    _add_agent_runs(commands)
+
+
+def _add_agent_runs(commands: argparse._SubParsersAction[_Parser]) -> None:
+    stop = _add(
+        commands,
+        "stop-agents",
+        "agent_runs:stop_agents",
+        "end all agents at once",
+        "End every agent that is at work, and begin none until `resume`. What a curator was doing is taken back and done anew then.",
+    )
+    stop.add_argument("--go-on", action="store_true", help="end them, and let new runs begin")
+    _json(stop)
+    maintenance = _add(
+        commands,
+        "maintenance",
+        "agent_runs:maintenance",
+        "ask the agent that mends things",
+        "Ask an agent to find out what is wrong with the installation, and to mend notes in Chat/, Daily/ and Brain/. It has no network.",
+    )
+    maintenance.add_argument("prompt", nargs="+", metavar="PROMPT", help="what to look after, such as 'why is search slow?'; - is stdin")
+    maintenance.add_argument("--session", metavar="ID", help="go on with an earlier conversation")
+    _json(maintenance)
 
 
 def _add_explaining(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -244,6 +267,15 @@ def _add_explaining(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
     undo.add_argument("run_name", metavar="RUN", help="as `parachute runs` lists it")
     _json(undo)
+    usage = _add(
+        commands,
+        "usage",
+        "usage:usage",
+        "what the model cost",
+        "Show what the model cost: by day, agent, model, change and run, and what may still be spent.",
+    )
+    usage.add_argument("--days", type=int, default=7, metavar="N", help="over how many days, today among them (default: 7, at most 90)")
+    _json(usage)
     doctor = _add(commands, "doctor", "ask:doctor", "what is wrong, and what to do", "Check the daemon, the vault and every note.")
     doctor.add_argument("--accept-missing", action="store_true", help="files that are gone were meant to go: take them as deleted")
     _json(doctor)

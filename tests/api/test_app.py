@@ -27,6 +27,7 @@ ROUTES = {
     *("POST /api/hooks/test", "GET /api/hooks/runs", "GET /api/hooks/runs/{id}", "POST /api/hooks/runs/{id}/replay"),
     *("POST /api/hooks/approve", "GET /api/modules", "POST /api/modules/install", "GET /api/modules/{name}", "DELETE /api/modules/{name}"),
     *(f"POST /api/modules/{{name}}/{act}" for act in ("approve", "enable", "disable", "restart")),
+    *("POST /api/agents/{name}/run", "POST /api/agents/stop", "POST /api/maintenance"),
     *("GET /api/modules/{name}/diff", "GET /api/modules/{name}/prompt", "PUT /api/modules/{name}/prompt"),
 }
 

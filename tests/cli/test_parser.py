@@ -101,6 +101,7 @@ def test_every_command_is_found():
         "revoke": ["k"],
         "test": ["e"],
         "replay": ["h"],
+        "maintenance": ["x"],
     }
     for words, parser in ALL.items():
         if parser.get_default("run") is not None:

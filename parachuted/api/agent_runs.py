@@ -1,0 +1,145 @@
+"""Agent runs: ask an agent for something by its name, the one for maintenance too, and end all that are at work."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from aiohttp import web
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from parachuted.api.answers import json_answer
+from parachuted.api.fields import Folder, Sent, Whole
+from parachuted.api.parts import Parts
+from parachuted.api.route import Call, Route
+from parachuted.grants.agent_grant import Entry
+from parachuted.modules.access import limited_by
+from parachuted.modules.agent_order import Ran
+from parachuted.modules.maintenance import NAME
+
+_MODULE = "curator"
+_STOPPED = "a person stopped all agents"
+
+
+class RunBody(Sent):
+    """What the agent is asked, where it works, the session to go on with, and what it may take at most: no more than the settings say."""
+
+    prompt: Annotated[str, Field(min_length=1, max_length=1 << 20)]
+    working_directory: Folder | None = None
+    session: Annotated[str, Field(max_length=200)] | None = None
+    entry: Annotated[str, Field(pattern="^(cli|http)$")] = "http"
+    timeout_s: Annotated[float, Field(gt=0)] | None = None
+    max_turns: Annotated[Whole, Field(gt=0)] | None = None
+    max_cost_usd: Annotated[float, Field(gt=0)] | None = None
+
+
+class StopBody(Sent):
+    """Whether new runs wait until they are resumed."""
+
+    pause: bool = True
+
+
+class Called(TypedDict):
+    """One step: what the agent said, or the tool that it called."""
+
+    said: str | None
+    called: str | None
+    error: bool
+
+
+class RanTold(TypedDict):
+    """What a run came to. `warning` says what the agent had to do without."""
+
+    run: str
+    words: str
+    outcome: str
+    reason: str
+    cost_usd: float
+    session: str | None
+    wrote: list[str]
+    suggested: list[str]
+    warning: str | None
+    steps: list[Called]
+
+
+class StoppedTold(TypedDict):
+    """Which runs were ended, and whether new ones wait."""
+
+    stopped: list[str]
+    paused: bool
+
+
+class AgentRuns:
+    """The three routes."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            Route(
+                method="POST", path="/api/agents/stop", module=_MODULE, capability="admin", handle=self.stop, body=StopBody,
+                summary="End all agents that are at work, and begin none until resumed.", answers={200: StoppedTold},
+            ),
+            Route(
+                method="POST", path="/api/agents/{name:.+}/run", module=_MODULE, capability="admin", handle=self.run, body=RunBody,
+                summary="Let an agent answer a prompt.", answers={200: RanTold}, names={"name": "an agent, as module/agent"},
+            ),
+            Route(
+                method="POST", path="/api/maintenance", module=_MODULE, capability="admin", handle=self.maintenance, body=RunBody,
+                summary="Let the maintenance agent look after the installation.", answers={200: RanTold},
+            ),
+        ]  # fmt: skip
+
+    async def stop(self, call: Call) -> web.Response:
+        """`POST /api/agents/stop`."""
+        body = await call.body(StopBody)
+        if body.pause:
+            self._parts.worker.pause()
+        stopped = await self._parts.at_work.stop(_STOPPED)
+        return json_answer(StoppedTold(stopped=list(stopped), paused=self._parts.worker.paused))
+
+    async def run(self, call: Call) -> web.Response:
+        """`POST /api/agents/{name}/run`."""
+        body = await call.body(RunBody)
+        return await self._answer(call, call.named("name"), body, "cli" if body.entry == "cli" else "http")
+
+    async def maintenance(self, call: Call) -> web.Response:
+        """`POST /api/maintenance`."""
+        return await self._answer(call, NAME, await call.body(RunBody), "maintenance")
+
+    async def _answer(self, call: Call, name: str, body: RunBody, entry: Entry) -> web.Response:
+        names = ("working_directory", "timeout_s", "max_turns", "max_cost_usd")
+        options = {one: getattr(body, one) for one in names if getattr(body, one) is not None}
+        with limited_by(call.grant, lambda: self._parts.door.holds(call.identity)):
+            ran = await self._parts.agents.run(name, body.prompt, options, entry=entry, session=body.session)
+        return json_answer(self._told(ran))
+
+    def _told(self, ran: Ran) -> RanTold:
+        document = self._parts.history.run(ran.run) or {}
+        return RanTold(
+            run=ran.run,
+            words=ran.words,
+            outcome=ran.outcome.result,
+            reason=ran.outcome.reason,
+            cost_usd=ran.cost.cost_usd if ran.cost is not None else 0.0,
+            session=ran.session,
+            wrote=[str(one["path"]) for one in _items(document, "wrote")],
+            suggested=list(ran.suggested),
+            warning=ran.warning,
+            steps=[_step(one) for one in _items(document, "steps")],
+        )
+
+
+def _items(document: object, name: str) -> list[dict[str, object]]:
+    found = document.get(name, []) if isinstance(document, dict) else []
+    return [one for one in found if isinstance(one, dict)]
+
+
+def _step(step: dict[str, object]) -> Called:
+    if "said" in step:
+        return Called(said=str(step["said"]), called=None, error=False)
+    arguments = step.get("arguments")
+    shown = ", ".join(f"{key}={value}" for key, value in arguments.items())[:200] if isinstance(arguments, dict) else ""
+    return Called(said=None, called=f"{step['called']}({shown})", error=bool(step.get("error")))

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import asyncio
+
+from parachuted.agents import Job
+from parachuted.testing import Block, ScriptedBackend, say, use
+from tests.api.calls import call, key_of, post, refused
+from tests.stories.life import Live, note, save
+
+
+async def test_the_maintenance_agent_is_asked_by_name_and_its_run_is_undone_like_any(live: Live, vault):
+    save(vault / "Daily/today.md", "# Today\n\n- broken\n")
+    backend = ScriptedBackend([
+        say("Let me see."), use("list_system_files"), use("read_note", path="Daily/today.md"),
+        use("write_note", path="Daily/today.md", text="# Today\n\n- mended\n"),
+        use("write_note", path="Projects/x.md", text="beyond"), say("It is mended."),
+    ], cost_usd=0.01)  # fmt: skip
+    async with live(backend) as life:
+        await life.settled()
+        ran = await post(life, "/api/maintenance", {"prompt": "Mend it."})
+
+        assert (ran["words"], ran["outcome"], ran["wrote"], ran["cost_usd"]) == ("It is mended.", "changed", ["Daily/today.md"], 0.01)
+        assert [step["error"] for step in ran["steps"] if step["called"]] == [False, False, False, True]
+        assert backend.jobs[0].agent == "maintenance"
+        assert not (vault / "Projects").exists()
+        undone = await post(life, f"/api/runs/{ran['run']}/undo")
+        assert undone["paths"] == ["Daily/today.md"]
+        assert "broken" in (vault / "Daily/today.md").read_text()
+
+
+async def test_an_agent_that_nobody_knows_or_a_wrong_order_is_answered_so(live: Live):
+    async with live(ScriptedBackend([say("x")])) as life:
+        assert await refused(life, "POST", "/api/agents/nobody/run", json={"prompt": "x"}) == (
+            404, "there is no agent 'nobody'; `parachute agents list` shows those that there are",
+        )  # fmt: skip
+        assert (await refused(life, "POST", "/api/agents/bot/responder/run", json={"prompt": "x"}))[0] == 404
+        assert (await refused(life, "POST", "/api/maintenance", json={"prompt": ""}))[0] == 400
+        headers = key_of(life, "*:read,write")
+        status, _ = await call(life, "POST", "/api/maintenance", json={"prompt": "x"}, headers=headers)
+        assert status == 403
+
+
+async def test_stopping_ends_every_agent_within_a_second_and_curators_go_on_when_resumed(live: Live, vault):
+    hung: list[Job] = []
+    is_stuck = True
+
+    async def script(job: Job) -> list[Block]:
+        hung.append(job)
+        if is_stuck:
+            await asyncio.Event().wait()
+        return [use("update_context", file_path="W.md", section="Facts", content="- seen")] if job.agent == "curator" else [say("ok")]
+
+    save(vault / "W.md", note("W", watch=["a.md"]))
+    save(vault / "a.md", "# A\n")
+    async with live(ScriptedBackend(script)) as life, asyncio.TaskGroup() as group:
+        await life.settled()
+        save(vault / "a.md", "# A\n\nnews\n")
+        asked = group.create_task(refused(life, "POST", "/api/maintenance", json={"prompt": "x"}))
+        await life.until(lambda: {job.agent for job in hung} == {"curator", "maintenance"})
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        stopped = await post(life, "/api/agents/stop")
+
+        assert loop.time() - began < 1
+        assert (len(stopped["stopped"]), stopped["paused"]) == (2, True)
+        assert await asked == (502, "a person stopped all agents")
+        assert life.daemon.at_work.all() == []
+        assert (await refused(life, "POST", "/api/maintenance", json={"prompt": "x"}))[1].endswith("`parachute resume` lets them go on")
+        await life.until(lambda: life.daemon.queue.all() and not life.daemon.worker.busy)
+        is_stuck = False
+        for task in life.daemon.queue.all():
+            life.daemon.queue.put_back(task, due_at=life.daemon.clock(), reason=None)
+        await post(life, "/api/resume")
+        await life.until(lambda: "- seen" in (vault / "W.md").read_text())
+
+
+async def test_a_key_that_is_revoked_ends_what_was_begun_with_it(live: Live):
+    begun = asyncio.Event()
+
+    async def endless(_job: Job) -> list[Block]:
+        begun.set()
+        await asyncio.Event().wait()
+        return []
+
+    async with live(ScriptedBackend(endless)) as life, asyncio.TaskGroup() as group:
+        headers = key_of(life, "*:read,write,admin")
+        asked = group.create_task(refused(life, "POST", "/api/maintenance", json={"prompt": "x"}, headers=headers))
+        await begun.wait()
+        (key,) = life.daemon._door.ring.keys
+        assert (await call(life, "DELETE", f"/api/auth/keys/{key.id}"))[0] == 200
+        assert await asyncio.wait_for(asked, 2) == (502, "who asked for it may do so no longer")
+
+
+async def test_a_daemon_that_ends_ends_its_agents_and_says_so(live: Live):
+    begun = asyncio.Event()
+
+    async def endless(_job: Job) -> list[Block]:
+        begun.set()
+        await asyncio.Event().wait()
+        return []
+
+    async with live(ScriptedBackend(endless)) as life, asyncio.TaskGroup() as group:
+        asked = group.create_task(refused(life, "POST", "/api/maintenance", json={"prompt": "x"}))
+        await begun.wait()
+        life.daemon.stop()
+        assert await asked == (502, "the daemon ended")
