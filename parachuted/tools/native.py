@@ -81,7 +81,10 @@ class _Gate:
             return reason
         if self.taint and name in _REACHERS:  # hooks took a while, and a call beside this one may have read something
             return call_objection(name, arguments, self.grant, self.taint, self.check_command)
-        await self.checkout.refresh()
+        try:
+            await self.checkout.refresh()
+        except StorageFailedError as error:
+            return error.message
         if len(self._waiting) < _MOST_WAITING:
             self._waiting[_key(name, arguments)].append(_Call(use, time.perf_counter(), context))
         return None

@@ -1,0 +1,138 @@
+"""Desk: a vault and one agent's private copy of it, with what an agent's programs do there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from parachuted.grants.agent_grant import AgentGrant
+from parachuted.grants.origin import Taint
+from parachuted.grants.origins import Origins
+from parachuted.keys import Glob, Grant
+from parachuted.state import open_state
+from parachuted.tools.checkin import Change, CheckedIn
+from parachuted.tools.checkout import Checkout, Filled
+from parachuted.vault import Author, History, Ignore, Index, Objects, Recovery, Scanner, Store, VaultRoot
+
+NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+
+
+def paths(*patterns: str) -> Grant:
+    """What these patterns mean."""
+    return Grant(alternatives=((tuple(map(Glob, patterns)),),)) if patterns else Grant(alternatives=())
+
+
+GARDENER = AgentGrant(
+    agent="gardener", reads=paths("**"), writes=paths("Projects/**", "Daily/**"), lane=paths("Daily/**"),
+    native=("Read", "Edit", "Write", "Bash"), bash=True,
+)  # fmt: skip
+
+
+@dataclass
+class Desk:
+    """`save` is a person's act, and `work` the folder in which the agent's programs do as they like."""
+
+    folder: Path
+    grant: AgentGrant = GARDENER
+    may_suggest: bool = True
+    suggested: list[Change] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.vault, self.work, self.outside = (self.folder / name for name in ("vault", "work", "outside"))
+        for made in (self.vault, self.work, self.outside):
+            made.mkdir(parents=True, exist_ok=True)
+        self.root = VaultRoot(self.vault)
+        self.objects = Objects(self.folder / "objects")
+        self.history = History(self.folder / "history.db")
+        self.store = Store(self.root, self.objects, self.history, lambda: NOON)
+        self.index = Index()
+        self.scanner = Scanner(self.root, self.index, Ignore(), settle_s=0)
+        self.state = open_state(self.folder / "state.json")
+        self.origins = Origins(self.state)
+        self.taint = Taint()
+        self.checkout: Checkout | None = None
+
+    def save(self, path: str, text: str | bytes) -> None:
+        """A person saves, and the daemon notices."""
+        place = self.vault / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(text.encode() if isinstance(text, str) else text)
+        self.look()
+
+    def look(self) -> None:
+        """The daemon notices what is on the disk."""
+        scan = self.scanner.walk(finished=True)
+        for folder in scan.new_folders:
+            self.index.add_folder(folder)
+        for seen in scan.seen:
+            self.index.set(seen.path, seen.new)
+        for folder in scan.gone_folders:
+            self.index.drop_folder(folder)
+
+    async def open(self, **changed: object) -> Filled:
+        """Begin a run of an agent, whose grant may differ in some fields."""
+        self.grant = replace(self.grant, **changed)
+        self.checkout = Checkout(
+            root=self.root, store=self.store, index=self.index, objects=self.objects, grant=self.grant,
+            author=Author(by="module:gardener", run="r1", causes=("c1",)), origins=self.origins, taint=self.taint, folder=self.work,
+            suggest=self.suggest if self.may_suggest else None, notice=self.notice, uid=None, outside=self.outside,
+            user_home=self.folder / "user",
+        )  # fmt: skip
+        return await self.checkout.fill()
+
+    async def check_in(self) -> CheckedIn:
+        """As after a call of a tool."""
+        assert self.checkout is not None
+        return await self.checkout.check_in("Bash")
+
+    async def notice(self, _paths: Iterable[str]) -> None:
+        self.look()
+
+    async def suggest(self, change: Change) -> str:
+        self.suggested.append(change)
+        return f"s{len(self.suggested)}"
+
+    def texts(self, folder: Path | None = None) -> dict[str, str]:
+        """Every file below the vault, or below that folder."""
+        root = folder or self.vault
+        return {
+            os.fsencode(path.relative_to(root)).decode("utf-8", "backslashreplace"): path.read_bytes().decode("utf-8", "backslashreplace")
+            for path in sorted(root.rglob("*"))
+            if path.is_file() and not path.is_symlink()
+        }
+
+    def shell(self, path: str, text: str | bytes) -> None:
+        """The agent's shell writes a file of its copy."""
+        place = self.work / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(text.encode() if isinstance(text, str) else text)
+
+    def recover(self) -> list[str]:
+        """As a daemon does when it starts."""
+        return Recovery(root=self.root, objects=self.objects, history=self.history, now=NOON).run()
+
+    def close(self) -> None:
+        self.store.close()
+        self.history.close()
+        self.objects.close()
+        self.state.close()
+
+
+@contextmanager
+def at_desk(folder: Path) -> Iterator[Desk]:
+    """A desk with some notes."""
+    desk = Desk(folder=folder)
+    desk.save("Projects/roof.md", "# Roof\n\none\n\ntwo\n\nthree\n\nfour\n")
+    desk.save("Projects/garden.md", "# Garden\n")
+    desk.save("Daily/monday.md", "# Monday\n")
+    desk.save("Library/book.md", "# Book\n")
+    try:
+        yield desk
+    finally:
+        desk.close()
+        shutil.rmtree(desk.work, ignore_errors=True)
