@@ -69,7 +69,7 @@ _Count = Annotated[int, Field(ge=1, le=1_000_000)]
 _Days = Annotated[int, Field(ge=0, le=36_500)]
 _Few = Annotated[int, Field(ge=1, le=1_000)]
 _Dollars = Annotated[float, Field(gt=0, le=1_000, allow_inf_nan=False)]
-_Rate = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+_Percent = Annotated[int, Field(ge=0, le=100)]
 _Seconds = Annotated[float, Field(gt=0, le=7 * 24 * 3600, allow_inf_nan=False)]
 _Host = Annotated[str, AfterValidator(_address)]
 _Port = Annotated[int, Field(ge=0, le=65_535)]
@@ -165,9 +165,9 @@ class SuggestionSettings:
     """When a suggestion need not wait for you."""
 
     auto_approve_rate: Annotated[
-        _Rate,
-        "From which part of an agent's suggestions that you approved its next ones are done at once, such as 0.95; 0 asks you always.",
-    ] = 0.0
+        _Percent,
+        "The percentage of an agent's suggestions that you approved, from which on its next ones are done at once; 0 asks you always.",
+    ] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

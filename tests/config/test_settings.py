@@ -45,6 +45,9 @@ def test_the_keys_are_those_that_were_agreed():
         "budget.runs_per_hour",
         "budget.runs_per_cause",
         "budget.runs_per_day",
+        "budget.usd_per_cause",
+        "budget.usd_per_hour",
+        "budget.usd_per_day",
         "bubble.quiet_s",
         "bubble.max_wait_s",
         "scan.full_every_s",
@@ -54,6 +57,7 @@ def test_the_keys_are_those_that_were_agreed():
         "hooks.concurrency",
         "modules.sandbox",
         "modules.providers",
+        "suggestions.auto_approve_rate",
     ]
 
 
