@@ -101,6 +101,7 @@ class History:
     def __init__(self, path: Path) -> None:
         """A garbled file is set aside under another name and a new one begun; `problem` says so."""
         self._lock = threading.RLock()
+        self._path = path
         self.problem: str | None = None
         self._doubt = _doubt_of(path)
         with self._named():
@@ -207,6 +208,41 @@ class History:
         """When the newest write of that path was made of those that are no longer kept."""
         rows = self._rows("SELECT at FROM pruned WHERE path = ?", (path,))
         return datetime.fromisoformat(rows[0][0]) if rows else None
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """The file as it is now, for questions that take long: nobody who writes waits for them."""
+        with self._named():
+            database = sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False)
+            try:
+                database.execute("BEGIN")
+                yield database
+            finally:
+                database.close()
+
+    def drop_writes(self, writes: Sequence[int]) -> None:
+        """Forget these. The newest write is never among them, or its number would be given again; of each path it is remembered."""
+        rows = [(write,) for write in writes]
+        with self._changing() as database:
+            database.executemany(
+                "INSERT INTO pruned (path, at) SELECT path, at FROM writes WHERE id = ? "
+                "ON CONFLICT (path) DO UPDATE SET at = max(at, excluded.at)", rows,
+            )  # fmt: skip
+            database.executemany("DELETE FROM writes WHERE id = ?", rows)
+        with self._lock:
+            self._unnoticed = self._paths_unnoticed()
+
+    def drop_runs(self, runs: Sequence[str]) -> None:
+        """Forget these, and which causes they carried."""
+        rows = [(run,) for run in runs]
+        with self._changing() as database:
+            database.executemany("DELETE FROM runs WHERE id = ?", rows)
+            database.executemany("DELETE FROM run_causes WHERE run = ?", rows)
+
+    def drop_sightings(self, before: datetime) -> int:
+        """Forget what people were seen to do before that; returns how much that was."""
+        with self._changing() as database:
+            return database.execute("DELETE FROM sightings WHERE at < ?", (before.isoformat(),)).rowcount
 
     def done_after(self, write: int) -> list[Write]:
         """The writes with a later number than that which stand, oldest first."""

@@ -7,8 +7,10 @@ import errno
 import os
 import re
 import secrets
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from parachuted.errors import StorageFailedError
 from parachuted.vault.root import begin_sync, digest_of, digest_of_open, let_go
@@ -16,6 +18,15 @@ from parachuted.vault.texts import Texts
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _UNFINISHED = "unfinished"
+_PREFIX = 2
+
+
+class Kept(NamedTuple):
+    """A content that is kept for good: its size in bytes, and when somebody last kept or wanted it, in seconds since 1970."""
+
+    digest: str
+    size: int
+    used: float
 
 
 class Objects:
@@ -24,6 +35,7 @@ class Objects:
     def __init__(self, folder: Path) -> None:
         """`folder` is made when it is missing."""
         self._folder = folder
+        self._dropping = threading.Lock()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._seen = Texts(folder / "seen.db")
 
@@ -40,7 +52,7 @@ class Objects:
         """Keep all of them for good, in less time than one after another. Raises StorageFailedError."""
         places = {self._place(digest_of(data)): data for data in texts}
         try:
-            self._put_all({place: data for place, data in places.items() if not _holds(place, data)})
+            self._put_all({place: data for place, data in places.items() if not self._has(place, data)})
         except OSError as error:
             raise StorageFailedError(f"a text could not be kept: {error.strerror or os.strerror(errno.EIO)}", errno=error.errno) from error
 
@@ -53,7 +65,7 @@ class Objects:
     def adopt(self, path: Path, digest: str) -> bool:
         """Keep that file, which is whole and synced, under its digest; False when that content was kept before. OSError."""
         target = self._place(digest)
-        with contextlib.suppress(OSError), self.opened(digest) as kept:
+        with contextlib.suppress(OSError), self.opened(digest) as kept:  # which also marks it as wanted now
             if digest_of_open(kept) == digest:
                 return False
         self._make(target.parent)
@@ -68,8 +80,11 @@ class Objects:
 
     @contextlib.contextmanager
     def opened(self, digest: str) -> Iterator[int]:
-        """A descriptor of what is kept for good under that digest, for reading. OSError."""
-        descriptor = os.open(self._place(digest), os.O_RDONLY | os.O_CLOEXEC)
+        """A descriptor of what is kept for good under that digest, for reading. It counts as wanted now. OSError."""
+        with self._dropping:
+            descriptor = os.open(self._place(digest), os.O_RDONLY | os.O_CLOEXEC)
+            with contextlib.suppress(OSError):
+                os.utime(descriptor)
         try:
             yield descriptor
         finally:
@@ -79,6 +94,34 @@ class Objects:
         """Keep that content no longer: it stands in the vault, and is kept again when it is replaced."""
         with contextlib.suppress(OSError):
             self._place(digest).unlink()
+
+    def kept(self) -> Iterator[Kept]:
+        """All that is kept for good, in no order. OSError."""
+        with os.scandir(self._folder) as folders:
+            names = [one.name for one in folders if len(one.name) == _PREFIX and one.is_dir(follow_symlinks=False)]
+        for name in names:
+            with os.scandir(self._folder / name) as files:
+                for file in files:
+                    with contextlib.suppress(FileNotFoundError):
+                        status = file.stat(follow_symlinks=False)
+                        if _DIGEST.fullmatch(name + file.name):
+                            yield Kept(name + file.name, status.st_size, status.st_mtime)
+
+    def drop_if_unused(self, digest: str, since: float) -> bool:
+        """Keep that content no longer, unless somebody has kept or wanted it since that moment; whether it is gone. OSError."""
+        place = self._place(digest)
+        with self._dropping:
+            try:
+                if place.stat().st_mtime > since:
+                    return False
+                place.unlink()
+            except FileNotFoundError:
+                return False
+        return True
+
+    def seen_size(self) -> int:
+        """The bytes that contents take which were only seen."""
+        return sum(file.stat().st_size for file in self._folder.glob("seen.db*"))
 
     def sweep(self) -> None:
         """Remove what was being written when the program died. Raises OSError. Nobody may be writing."""
@@ -109,8 +152,16 @@ class Objects:
     def __contains__(self, digest: str) -> bool:
         return self._place(digest).exists() or digest in self._seen
 
+    def _has(self, target: Path, data: bytes) -> bool:
+        """Whether it is kept already; if so it is not to be dropped in the moment in which it is wanted again."""
+        with self._dropping:
+            if not _holds(target, data):
+                return False
+            os.utime(target)
+            return True
+
     def _put(self, target: Path, data: bytes) -> None:
-        if _holds(target, data):
+        if self._has(target, data):
             return
         self._make(self._folder / _UNFINISHED, target.parent)
         temporary = self._folder / _UNFINISHED / secrets.token_hex(8)

@@ -95,6 +95,7 @@ async def test_what_was_saved_since_the_caller_looked_is_brought_together_or_ref
     assert done.merged
     assert study.text("w") == watching("a.md", text=BODY.format("W").replace("- dig", "- water"))
 
+    study.wait(1)
     await study.save("w", study.text("w").replace("- old", "- mine"))
     with pytest.raises(ConflictError):
         await restore.restore(NOTE, run=run, base=base)
