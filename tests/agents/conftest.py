@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.agents import Backend, ClaudeSettings, Finished, Job, Limits, Step, Tool, ToolResult, make_backend
+from parachuted.agents.gateway import Gateway, Ledger, MoneyLimits
 from parachuted.agents.heavy import load_heavy
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.errors import AgentFailedError
@@ -106,13 +107,23 @@ async def boxes(engine: Mapping[str, str], tmp_path: Path) -> AsyncIterator[Sand
 
 
 class Claude:
-    """The real CLI, its scripted model, and the folder that only it uses."""
+    """The real CLI, its scripted model with the gateway before it, and the folder that only it uses."""
 
-    def __init__(self, api: ScriptedMessages, folder: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, api: ScriptedMessages, folder: Path, env: Mapping[str, str], boxes: Sandboxes | None = None) -> None:
         self.api = api
         self.folder = folder
-        self.settings = ClaudeSettings(model=HAIKU, folder=folder, user_home=folder, env=env, credential=None, base_url=api.url)
+        self.gateway = Gateway(
+            env=env, vault=folder, user_home=folder, base_url=api.url, ledger=Ledger(folder.with_suffix(".db")),
+            limits=MoneyLimits(usd_per_cause=50.0, usd_per_hour=50.0, usd_per_day=50.0), clock=lambda: datetime.now(UTC),
+        )  # fmt: skip
+        self.settings = ClaudeSettings(
+            model=HAIKU, folder=folder, user_home=folder, env=env, credential=None, base_url=api.url, gateway=self.gateway, sandboxes=boxes
+        )
         self.backend = make_backend("claude", self.settings)
+
+    async def close(self) -> None:
+        await self.backend.close()
+        await self.gateway.close()
 
     def left_over(self) -> set[int]:
         """The processes that live in its folder."""
@@ -137,7 +148,7 @@ async def claude(tmp_path: Path) -> AsyncIterator[Claude]:
     async with ScriptedMessages() as api:
         it = Claude(api, tmp_path / "agents", {**os.environ, "A_SECRET": "of the daemon"})
         yield it
-        await it.backend.close()
+        await it.close()
 
 
 @pytest.fixture(params=["claude", "scripted"])
@@ -165,7 +176,7 @@ async def scripted(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
             await load_heavy("claude")
             api = await stack.enter_async_context(ScriptedMessages())
             it = Claude(api, tmp_path / "agents", os.environ)
-            stack.push_async_callback(it.backend.close)
+            stack.push_async_callback(it.close)
         make = make_claude if request.param == "claude" else make_scripted
 
         def make_backend_of(*turns: Sequence[Block] | float, cost_usd: float = 0.0) -> Backend:

@@ -78,7 +78,9 @@ class ClaudeBackend:
         except AgentFailedError as error:
             failure = error
         if account is not None:
-            yield self._priced(job, account, before)
+            account = self._priced(job, account, before)
+            if account.cost_usd or not isinstance(failure, AgentUnavailableError):  # who could not begin has no account to give
+                yield account
         if failure is not None:
             raise failure
         if toolbox.bug is not None:

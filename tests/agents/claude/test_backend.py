@@ -7,12 +7,15 @@ import json
 import os
 import time
 from contextlib import aclosing
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from parachuted.agents import Called, Said, ToolResult
+from parachuted.agents import Called, Said, ToolResult, make_backend
 from parachuted.agents.claude.sessions import load_spent
+from parachuted.agents.gateway import Gateway, Ledger
 from parachuted.errors import AgentFailedError, AgentUnavailableError
 from parachuted.testing import Delay, Refusal, Reply, ToolUse, say, use
 
@@ -81,6 +84,30 @@ async def test_a_model_that_refuses_at_once_was_not_available(claude, job, run, 
 
     assert isinstance(outcome.error, AgentUnavailableError)
     assert says in outcome.error.message
+    assert (outcome.steps, outcome.seconds < 8) == ([], True)
+
+
+async def test_a_run_that_has_used_up_its_money_ends_with_the_gateways_words(claude, job, run):
+    much = {"input_tokens": 1_000_000}
+    claude.api.add(Reply(blocks=(use("read_context", file_path="a.md"),), usage=much), [say("never asked")])
+    outcome = await run(claude.backend, job())
+
+    assert type(outcome.error) is AgentFailedError
+    assert "this run has used up its $0.5 (setting agent.max_cost_usd)" in outcome.error.message
+    assert (len(claude.api.asked), outcome.account.cost_usd > 0.5, outcome.account.input_tokens) == (1, True, 1_000_000)
+
+
+async def test_with_no_login_on_linux_it_is_told_at_once(claude, job, run, tmp_path):
+    gateway = Gateway(
+        env={}, vault=tmp_path, user_home=tmp_path, base_url=None, ledger=Ledger(tmp_path / "u.db"), limits=claude.gateway.limits,
+        clock=lambda: datetime.now(UTC),
+    )  # fmt: skip
+    backend = make_backend("claude", replace(claude.settings, base_url=None, gateway=gateway))
+    outcome = await run(backend, job())
+    await gateway.close()
+
+    assert isinstance(outcome.error, AgentUnavailableError)
+    assert "parachute auth status" in outcome.error.message
     assert (outcome.steps, outcome.seconds < 5) == ([], True)
 
 
@@ -106,7 +133,7 @@ async def test_neither_a_tool_that_hangs_nor_a_busy_reader_keeps_the_process_pas
     claude.api.add([say("warm")], [say("one"), use("read_context", file_path="a.md")])
     limit = 2 + 2 * (await run(claude.backend, job())).seconds
     began = time.monotonic()
-    async with aclosing(claude.backend.run(job(timeout_s=limit))) as steps:
+    async with aclosing(claude.backend.run(job(id="run-2", timeout_s=limit))) as steps:
         assert await anext(steps) == Said(text="one")
         assert claude.left_over()
         assert await claude.is_gone(within_s=limit + 1)
@@ -115,7 +142,8 @@ async def test_neither_a_tool_that_hangs_nor_a_busy_reader_keeps_the_process_pas
         with pytest.raises(AgentFailedError, match="ran out of time"):
             await anext(steps)
 
-    assert (account.at_most, account.cost_usd) == (True, job().limits.max_cost_usd)
+    assert (account.at_most, account.cost_usd) == (False, claude.gateway.spent("run-2").usd)
+    assert account.cost_usd > 0
 
 
 async def test_closing_the_backend_or_cancelling_the_run_ends_the_process(claude, job, run):
