@@ -101,8 +101,8 @@ def engine() -> Iterator[Mapping[str, str]]:
 
 @pytest.fixture
 async def sandboxes(engine: Mapping[str, str], tmp_path: Path) -> AsyncIterator[Sandboxes]:
-    """Sandboxes in which agents can run: the image is there, made of this machine's own programs."""
-    made = Sandboxes(folder=tmp_path / "slots", env=engine, label=tmp_path.name)
+    """Sandboxes in which agents can run: the image is there, made of this machine's own programs. None is started ahead."""
+    made = Sandboxes(folder=tmp_path / "slots", env=engine, label=tmp_path.name, is_pooled=False)
     if (await made.status()).image is None:
         async for _line in made.build(offline=True):
             pass

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 import docker
+import docker.constants
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from requests.exceptions import RequestException
 
@@ -24,6 +25,7 @@ from parachuted.agents.sandbox.options import LABEL, SLOT_LABEL, container_optio
 from parachuted.errors import AgentUnavailableError
 
 BUILT, HOST = "parachute-sandbox:latest", "parachute-sandbox:host"
+_NONE = "no Docker engine answers; install and start Docker, then run `parachute sandbox doctor`"
 _ANSWER_S = 20
 _HELLO_S = 10.0
 _HEADER, _STDOUT = 8, 1
@@ -49,10 +51,13 @@ class Engine:
 
     def __init__(self, env: Mapping[str, str]) -> None:
         given = {name: value for name, value in env.items() if name.startswith("DOCKER_")}
-        with _in_words("no Docker engine answers; install and start Docker, then run `parachute sandbox doctor`"):
+        with contextlib.ExitStack() as undone, _in_words(_NONE):
+            _knock(given.get("DOCKER_HOST") or docker.constants.DEFAULT_UNIX_SOCKET)
             self._client = docker.DockerClient.from_env(environment=given, version="auto", timeout=_ANSWER_S, max_pool_size=32)
+            undone.callback(self._client.close)
             self.version = str(self._client.version()["Version"])
             options = [str(one) for one in self._client.info().get("SecurityOptions") or []]
+            undone.pop_all()
         self.lacks = [name for name in ("seccomp",) if not any(name in one for one in options)]
         self.is_rootless = any("rootless" in one for one in options)
 
@@ -154,6 +159,15 @@ def _in_words(what: str) -> Iterator[None]:
         raise AgentUnavailableError(f"{what} ({_words(error)})") from error
 
 
+def _knock(host: str) -> None:
+    """See whether anybody listens: the library leaves its socket open where nobody does."""
+    path = host.removeprefix("http+").removeprefix("unix:")
+    if path != host:
+        with socket.socket(socket.AF_UNIX) as knocking:
+            knocking.settimeout(_ANSWER_S)
+            knocking.connect(f"/{path.lstrip('/')}")
+
+
 def _words(error: BaseException) -> str:
     text = str(error.explanation if isinstance(error, APIError) and error.explanation else error)
     return " ".join(text.split())[:300]
@@ -173,6 +187,7 @@ def _raw(attached: Any) -> socket.socket:  # noqa: ANN401  docker has no types
         raise AgentUnavailableError("the engine's connection is of a kind that cannot be used here; use its unix socket")
     stream = found.dup()
     attached.close()
+    found.close()
     found.close()
     return stream
 

@@ -27,10 +27,10 @@ def container_user() -> tuple[int, int]:
 
 
 def name_slot(folder: Path) -> Slot:
-    """The folders that a new slot is going to have."""
-    name = uuid4().hex[:16]
+    """The folders that a new slot is going to have. Short names: the path of a socket may have 107 bytes."""
+    name = uuid4().hex[:12]
     at = folder / name
-    return Slot(id=name, work=at / "work", home=at / "home", sockets=at / "sockets", outside=at / "outside")
+    return Slot(id=name, work=at / "work", home=at / "home", sockets=at / "s", outside=at / "outside")
 
 
 def make_slot(slot: Slot) -> None:

@@ -1,0 +1,73 @@
+"""Fixtures for sandboxes: run a command in a box as an agent's CLI would be."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from parachuted.agents.job import Box
+from parachuted.agents.sandbox import BoxSpec, Container, Sandboxes, Slot
+from parachuted.agents.sandbox.program import find_cli
+from parachuted.grants.agent_config import SandboxConfig
+from parachuted.grants.agent_grant import Network
+
+DEADLINE_S = 20
+CLI = find_cli() or Path(sys.executable).resolve()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boxed:
+    """A container at work, and the folders that it sees."""
+
+    container: Container
+    slot: Slot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """What a command printed, and how it ended."""
+
+    out: str
+    code: int
+    problem: str | None
+
+
+def spec_of(
+    slot: Slot, *command: str, config: SandboxConfig | None = None, is_writable: bool = True, network: Network = "none",
+    env: Mapping[str, str] | None = None, cli: Path = CLI,
+) -> BoxSpec:  # fmt: skip
+    box = Box(
+        config=config or SandboxConfig(), work=slot.work, is_writable=is_writable, home=slot.home, sockets=slot.sockets, network=network
+    )
+    return BoxSpec(box=box, sockets=slot.sockets, command=command, env=env or {}, run="run-1", agent="tester", cli=cli)
+
+
+@asynccontextmanager
+async def boxed(sandboxes: Sandboxes, *command: str, **how: object) -> AsyncIterator[Boxed]:
+    """Begin a command in a box of its own."""
+    config, is_writable = how.get("config"), bool(how.get("is_writable", True))
+    assert config is None or isinstance(config, SandboxConfig)
+    async with sandboxes.prepare(config, is_writable=is_writable) as slot, sandboxes.open(spec_of(slot, *command, **how)) as container:
+        yield Boxed(container=container, slot=slot)
+
+
+Run = Callable[..., Awaitable[Ended]]
+
+
+@pytest.fixture
+def run(sandboxes: Sandboxes) -> Run:
+    """Run a command line to its end: `await run("id -u", config=..., network=...)`."""
+
+    async def run(line: str, **how: object) -> Ended:
+        async with asyncio.timeout(DEADLINE_S), boxed(sandboxes, "sh", "-c", f"({line}) 2>&1", **how) as at_work:
+            await at_work.container.end_input()
+            out = await at_work.container.stdout.read()
+            return Ended(out=out.decode(), code=await at_work.container.wait(), problem=at_work.container.problem)
+
+    return run

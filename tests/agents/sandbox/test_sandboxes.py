@@ -1,0 +1,241 @@
+import asyncio
+import os
+import time
+
+import pytest
+
+from parachuted.agents.sandbox import HOME_IN_BOX, Sandboxes
+from parachuted.errors import AgentUnavailableError
+from parachuted.grants.agent_config import SandboxConfig
+from tests.agents.sandbox.conftest import boxed, spec_of
+from tests.engine import containers
+
+
+def of(sandboxes):
+    return f"org.parachuted.daemon={sandboxes._label}"
+
+
+@pytest.fixture
+async def pooled(engine, sandboxes, tmp_path):
+    """The same, with one container started ahead."""
+    made = Sandboxes(folder=tmp_path / "pooled", env=engine, label=f"{tmp_path.name}-pooled")
+    yield made
+    await made.close()
+    assert containers(engine, of=of(made)) == []
+
+
+async def echo(sandboxes, line, **how):
+    async with boxed(sandboxes, "sh", "-c", line, **how) as at_work:
+        await at_work.container.end_input()
+        return (await at_work.container.stdout.read()).decode()
+
+
+async def until(condition, seconds=10):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.02)
+
+
+async def test_without_an_engine_it_says_what_to_install(tmp_path):
+    sandboxes = Sandboxes(folder=tmp_path / "slots", env={"DOCKER_HOST": f"unix://{tmp_path}/none"}, label="a")
+
+    status = await sandboxes.status()
+
+    assert (status.available, status.engine, status.image) == (False, None, None)
+    assert "install and start Docker" in (status.problem or "")
+    with pytest.raises(AgentUnavailableError, match="install and start Docker"):
+        async with sandboxes.prepare():
+            pass
+    assert await sandboxes.sweep() == 0
+
+
+async def test_with_an_engine_and_its_image_it_can_be_used(sandboxes):
+    status = await sandboxes.status()
+
+    assert (status.available, status.problem) == (True, None)
+    assert status.image in {"built", "host"}
+
+
+async def test_what_is_filled_in_is_seen_and_what_is_made_is_found(sandboxes, run):
+    async with sandboxes.prepare() as slot:
+        (slot.work / "a note.md").write_text("hello")
+        (slot.home / "kept").write_text("from before")
+        async with sandboxes.open(spec_of(slot, "sh", "-c", "cat '/vault/a note.md' ~/kept; echo new > /vault/made.md")) as container:
+            assert await container.stdout.read() == b"hellofrom before"
+            assert await container.wait() == 0
+        assert (slot.work / "made.md").read_text() == "new\n"
+        assert (slot.work / "made.md").stat().st_uid == sandboxes.user[0]
+
+    assert not slot.work.parent.exists()
+
+
+async def test_streams_go_both_ways_and_the_exit_code_comes_back(sandboxes):
+    async with boxed(sandboxes, "sh", "-c", "cat; exit 7") as at_work:
+        for number in range(3):
+            await at_work.container.write(f"line {number}\n".encode())
+            assert await at_work.container.stdout.readline() == f"line {number}\n".encode()
+        await at_work.container.end_input()
+        assert await at_work.container.stdout.read() == b""
+        assert await at_work.container.wait() == 7
+
+
+async def test_the_environment_is_the_runs_and_a_home_is_there(run):
+    ended = await run("echo $HOME $A; pwd", env={"A": "b"})
+
+    assert ended.out == f"{HOME_IN_BOX} b\n/vault\n"
+
+
+async def test_megabytes_pass_unharmed(sandboxes):
+    data = os.urandom(3 << 20)
+
+    async with boxed(sandboxes, "cat") as at_work, asyncio.TaskGroup() as group:
+        reading = group.create_task(at_work.container.stdout.readexactly(len(data)))
+        await at_work.container.write(data)
+
+    assert reading.result() == data
+
+
+async def test_a_kill_ends_all_that_runs_in_it_within_a_second_and_leaves_nothing(sandboxes, engine):
+    line = "trap '' TERM INT HUP; (setsid sh -c 'while :; do :; done' &) ; echo begun; while :; do sleep 1; done"
+    async with boxed(sandboxes, "sh", "-c", line) as at_work:
+        assert await at_work.container.stdout.readline() == b"begun\n"
+        assert at_work.container.id[:12] in containers(engine, of=of(sandboxes))
+        begun = time.monotonic()
+
+        await at_work.container.kill()
+
+        assert time.monotonic() - begun < 1
+        assert at_work.container.id[:12] not in containers(engine, of=of(sandboxes))
+        assert await at_work.container.stdout.read() == b""
+        assert await at_work.container.wait() == 137
+        with pytest.raises(BrokenPipeError):
+            await at_work.container.write(b"more")
+
+
+async def test_a_run_that_is_cancelled_leaves_no_container_and_no_folder(sandboxes, engine):
+    entered = asyncio.Event()
+
+    async def work():
+        async with boxed(sandboxes, "cat"):
+            entered.set()
+            await asyncio.Event().wait()
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(work())
+        await entered.wait()
+        task.cancel()
+
+    await sandboxes.close()
+    assert containers(engine, of=of(sandboxes)) == []
+    assert list(sandboxes._folder.iterdir()) == []
+
+
+async def test_a_run_that_is_cancelled_while_its_container_starts_leaves_none_either(sandboxes, engine):
+    async def work():
+        async with boxed(sandboxes, "cat"):
+            pass
+
+    for wait_s in (0.0, 0.05, 0.15):
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(work())
+            await asyncio.sleep(wait_s)
+            task.cancel()
+
+    await sandboxes.close()
+    assert containers(engine, of=of(sandboxes)) == []
+    assert list(sandboxes._folder.iterdir()) == []
+
+
+async def test_the_second_run_finds_a_container_that_has_started_already(pooled):
+    await echo(pooled, "true")
+    warm = pooled._warm
+    await asyncio.wrap_future(warm.start)
+    begun = time.monotonic()
+
+    async with pooled.prepare() as slot:
+        assert slot == warm.slot
+        async with pooled.open(spec_of(slot, "echo", "hello")) as container:
+            opened = time.monotonic() - begun
+            assert await container.stdout.read() == b"hello\n"
+
+    assert opened < 0.2
+
+
+async def test_a_warm_container_serves_no_run_of_another_shape(pooled):
+    await echo(pooled, "true")
+    line = "cat /sys/fs/cgroup/pids/pids.max /sys/fs/cgroup/pids.max 2>/dev/null"
+
+    assert await echo(pooled, line, config=SandboxConfig(pids_limit=33)) == "33\n"
+
+
+async def test_a_warm_container_that_died_meanwhile_is_not_used(pooled):
+    await echo(pooled, "true")
+    launched = await asyncio.wrap_future(pooled._warm.start)
+    await asyncio.to_thread((await pooled._connected()).remove, launched.id)
+
+    assert await echo(pooled, "echo hello") == "hello\n"
+
+
+async def test_no_run_finds_anything_of_the_one_before(pooled):
+    await echo(pooled, "echo secret | tee /vault/a ~/b /tmp/c /dev/shm/d; (sleep 100 &)")
+
+    found = await echo(pooled, "ls -A /vault ~ /tmp /dev/shm /run; cat /proc/[0-9]*/comm")
+
+    assert [line for line in found.split("\n") if line and not line.endswith(":")] == ["python3", "sh"]
+
+
+async def test_no_more_work_at_a_time_than_was_said(tmp_path, engine, sandboxes):
+    few = Sandboxes(folder=tmp_path / "few", env=engine, label="few", most=1, is_pooled=False)
+
+    async with few.prepare():
+        with pytest.raises(AgentUnavailableError, match="1 agents are at work"):
+            async with few.prepare():
+                pass
+    async with few.prepare():
+        pass
+    await few.close()
+
+
+async def test_folders_that_are_no_slots_are_never_mounted(sandboxes, tmp_path):
+    async with sandboxes.prepare() as slot, sandboxes.prepare() as other:
+        for place in ("/", "/root", "/var/run", "/etc", tmp_path, slot.work.parent, slot.work / ".."):
+            changed = spec_of(slot, "true")
+            object.__setattr__(changed.box, "work", type(slot.work)(place))
+            with pytest.raises(AgentUnavailableError, match="the folders of one slot"):
+                async with sandboxes.open(changed):
+                    pass
+        mixed = spec_of(slot, "true")
+        object.__setattr__(mixed.box, "home", other.home)
+        with pytest.raises(AgentUnavailableError, match="the folders of one slot"):
+            async with sandboxes.open(mixed):
+                pass
+
+
+async def test_containers_that_a_killed_daemon_left_are_swept_and_no_one_elses(tmp_path, engine, sandboxes, run):
+    lost = Sandboxes(folder=tmp_path / "slots2", env=engine, label="lost")
+    theirs = Sandboxes(folder=tmp_path / "slots3", env=engine, label="theirs")
+    leaving = [which.prepare() for which in (lost, theirs)]
+    slots = [await one.__aenter__() for one in leaving]
+    await asyncio.gather(*(asyncio.wrap_future(which._seats[slot.work].start) for which, slot in zip((lost, theirs), slots, strict=True)))
+    (slots[0].work / "left").write_text("x")
+    again = Sandboxes(folder=tmp_path / "slots2", env=engine, label="lost")
+
+    assert await again.sweep() == 1
+
+    assert containers(engine, of="org.parachuted.daemon=lost") == []
+    assert len(containers(engine, of="org.parachuted.daemon=theirs")) == 1
+    assert list((tmp_path / "slots2").iterdir()) == []
+    for one in leaving:
+        await one.__aexit__(None, None, None)
+    assert containers(engine, of="org.parachuted.daemon=theirs") == []
+
+
+async def test_a_build_of_the_image_tells_how_it_goes(sandboxes):
+    assert [line async for line in sandboxes.build(offline=True)][-1] == "made parachute-sandbox:host"
+
+
+async def test_a_build_that_fails_says_why(sandboxes):
+    with pytest.raises(AgentUnavailableError, match="the image was not built"):
+        async for _line in sandboxes.build(offline=False, dockerfile="FROM parachute-sandbox:host\nRUN false\n"):
+            pass
