@@ -1,0 +1,301 @@
+"""Proxy: the only way out of a box with a network. It knows hosts and ports, resolves the names itself, and connects to what it checked.
+
+Inside, `relay.py` carries connections to its socket. It sees no content of what is encrypted, so a host on the list is trusted with
+whatever the agent sends there; what a host answers is a stranger's text, which `reached` tells of before the agent sees any of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from parachuted.agents.sandbox.box_spec import PROXY_SOCKET
+from parachuted.agents.sandbox.proxy_rules import Target, is_public, objection, parse_target
+from parachuted.grants.agent_grant import Network
+
+log = logging.getLogger(__name__)
+
+Allowed = Callable[[str, int], Awaitable[str | None]]
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+Connect = Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+_HEAD_BYTES = 16 << 10
+_PIECE = 1 << 16
+_STATUS = {400: "Bad Request", 403: "Forbidden", 411: "Length Required", 502: "Bad Gateway", 503: "Service Unavailable"}
+_NOT_PASSED_ON = {"connection", "keep-alive", "te", "trailer", "upgrade", "host", "transfer-encoding", "expect"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyLimits:
+    """Of one run: connections at a time, bytes in all, seconds for a request to come, to connect, without a byte, and of a connection."""
+
+    connections: int = 32
+    total_bytes: int = 1 << 30
+    head_s: float = 10.0
+    connect_s: float = 15.0
+    idle_s: float = 120.0
+    longest_s: float = 1800.0
+
+
+async def no_objection(_host: str, _port: int) -> str | None:
+    """What `allowed` is where nobody has more to say than the list."""
+    return None
+
+
+async def resolve(host: str, port: int) -> Sequence[str]:
+    """The addresses of a name, as this machine sees it."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[4][0]) for address in found))
+
+
+class _RefusedError(Exception):
+    def __init__(self, status: int, words: str) -> None:
+        super().__init__(words)
+        self.status, self.words = status, words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    target: Target
+    first: bytes
+    body: int | None  # None: a tunnel, in which bytes go either way
+
+
+class Proxy:
+    """The filtering proxy of one run. `allowed` may object to a host that is on the list, `beyond` may let one be reached that is not."""
+
+    def __init__(
+        self,
+        network: Network,
+        *,
+        allowed: Allowed = no_objection,
+        reached: Callable[[str], None],
+        beyond: Allowed | None = None,
+        resolve: Resolve = resolve,
+        connect: Connect = asyncio.open_connection,
+        limits: ProxyLimits | None = None,
+    ) -> None:
+        self._network, self._allowed, self._beyond, self._reached = network, allowed, beyond, reached
+        self._resolve, self._connect, self._limits = resolve, connect, limits or ProxyLimits()
+        self._open: dict[asyncio.StreamWriter, asyncio.Task[object] | None] = {}
+        self._bytes = 0
+
+    async def serve(self, near: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection of the box."""
+        if len(self._open) >= self._limits.connections:
+            await _answer(writer, 503, f"{self._limits.connections} connections are open already")
+            return
+        self._open[writer] = asyncio.current_task()
+        try:
+            async with asyncio.timeout(self._limits.longest_s):
+                await self._pass(near, writer)
+        except _RefusedError as refused:
+            log.info("a box was refused a connection", extra={"reason": refused.words})
+            await _answer(writer, refused.status, refused.words)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+            log.info("a connection of a box ended", extra={"reason": str(error) or type(error).__name__})
+        finally:
+            self._open.pop(writer, None)
+            writer.close()
+
+    def cut(self) -> int:
+        """End all connections at once; how many there were."""
+        open_now = list(self._open.items())
+        for writer, task in open_now:
+            writer.transport.abort()
+            if task is not None:
+                task.cancel()
+        return len(open_now)
+
+    async def _pass(self, near: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await self._request(near)
+        await self._check_name(request.target)
+        far, out = await self._reach(request.target)
+        try:
+            if request.body is None:
+                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            else:
+                out.write(request.first)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._send(near, out, request.body), name="out")
+                group.create_task(self._fetch(far, writer, request.target.host), name="in")
+        except* (OSError, TimeoutError) as errors:
+            raise ConnectionError(str(errors.exceptions[0]) or "it was silent for too long") from errors
+        finally:
+            out.close()
+
+    async def _request(self, near: asyncio.StreamReader) -> _Request:
+        try:
+            async with asyncio.timeout(self._limits.head_s):
+                head = await near.readuntil(b"\r\n\r\n")
+        except asyncio.LimitOverrunError as error:
+            raise _RefusedError(400, f"a request's head has at most {_HEAD_BYTES} bytes") from error
+        return _read_head(head)
+
+    async def _check_name(self, target: Target) -> None:
+        said = objection(self._network, target)
+        if said is not None and self._beyond is not None:
+            said = await self._beyond(target.host, target.port)
+        elif said is None:
+            said = await self._allowed(target.host, target.port)
+        if said is not None:
+            raise _RefusedError(403, said)
+
+    async def _reach(self, target: Target) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect to an address of the name. One that is not public among them refuses all: such a name is meant to lead inside."""
+        try:
+            async with asyncio.timeout(self._limits.connect_s):
+                addresses = await self._resolve(target.host, target.port)
+                bad = [address for address in addresses if not is_public(address)]
+                if bad or not addresses:
+                    raise _RefusedError(403, f"{target.host} leads to {bad[0] if bad else 'no address'}, which is not on the internet")
+                return await self._first_of(addresses, target.port)
+        except TimeoutError as error:
+            raise _RefusedError(502, f"{target.host} does not answer") from error
+        except OSError as error:
+            raise _RefusedError(502, f"{target.host} cannot be reached: {error.strerror or error}") from error
+
+    async def _first_of(self, addresses: Sequence[str], port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        failed: OSError = OSError("it has no address")
+        for address in addresses:
+            try:
+                far, out = await self._connect(address, port)
+            except OSError as error:
+                failed = error
+                continue
+            if _is_this_machine(out):
+                out.transport.abort()
+                raise _RefusedError(403, "that is this machine itself")
+            return far, out
+        raise failed
+
+    async def _send(self, near: asyncio.StreamReader, out: asyncio.StreamWriter, body: int | None) -> None:
+        left = body
+        while left != 0:
+            async with asyncio.timeout(self._limits.idle_s):
+                data = await near.read(_PIECE if left is None else min(_PIECE, left))
+                if not data:
+                    break
+                left = left if left is None else left - len(data)
+                self._count(data)
+                out.write(data)
+                await out.drain()
+        if body is None and out.can_write_eof():
+            with suppress(OSError):
+                out.write_eof()
+
+    async def _fetch(self, far: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str) -> None:
+        has_answered = False
+        while True:
+            async with asyncio.timeout(self._limits.idle_s):
+                data = await far.read(_PIECE)
+                if not data:
+                    break
+                if not has_answered:
+                    self._reached(host)
+                    has_answered = True
+                self._count(data)
+                writer.write(data)
+                await writer.drain()
+        with suppress(OSError):
+            writer.write_eof()
+
+    def _count(self, data: bytes) -> None:
+        self._bytes += len(data)
+        if self._bytes > self._limits.total_bytes:
+            raise ConnectionError(f"this run has moved {self._limits.total_bytes >> 20} MB, which is all that it may")
+
+
+@asynccontextmanager
+async def open_proxy(sockets: Path, proxy: Proxy) -> AsyncIterator[Proxy]:
+    """Serve the proxy on `proxy.sock` in a slot's folder of sockets; its connections end when it is left."""
+    listening = await asyncio.to_thread(listen_in, sockets, PROXY_SOCKET)
+    server = await asyncio.start_unix_server(proxy.serve, sock=listening, limit=_HEAD_BYTES)
+    try:
+        yield proxy
+    finally:
+        server.close()
+        proxy.cut()
+        with suppress(FileNotFoundError):
+            await asyncio.to_thread((sockets / PROXY_SOCKET).unlink)
+
+
+def listen_in(folder: Path, name: str) -> socket.socket:
+    """A socket in a private folder, for any user who sees it, however long the folder's path is."""
+    at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        path = Path(f"/proc/self/fd/{at}/{name}") if Path("/proc/self/fd").is_dir() else folder / name
+        listening.bind(str(path))
+        path.chmod(0o666)
+    finally:
+        os.close(at)
+    return listening
+
+
+def _read_head(head: bytes) -> _Request:
+    """Read a request strictly: what two readers could take differently is refused."""
+    try:
+        first, *lines = head[:-4].decode("ascii").split("\r\n")
+        method, target, version = first.split(" ")
+        headers = [_header(line) for line in lines]
+    except ValueError as error:
+        raise _RefusedError(400, "that is no request to a proxy") from error
+    odd = any(char < " " and char != "\t" for line in (first, *lines) for char in line)
+    if odd or version not in {"HTTP/1.1", "HTTP/1.0"} or not method.isalpha():
+        raise _RefusedError(400, "that is no request to a proxy")
+    if method == "CONNECT":
+        found = parse_target(target, port=None)
+        if found is None:
+            raise _RefusedError(403, "only a host's name and a port can be reached, such as example.org:443")
+        return _Request(target=found, first=b"", body=None)
+    return _plain(method, target, headers)
+
+
+def _header(line: str) -> tuple[str, str]:
+    name, colon, value = line.partition(":")
+    if not colon or not name or not name.replace("-", "").replace("_", "").isalnum():
+        raise ValueError(line)
+    return name.lower(), value.strip(" \t")
+
+
+def _plain(method: str, url: str, headers: list[tuple[str, str]]) -> _Request:
+    """An unencrypted request: it is written anew, with the host that was checked, and is the only one of its connection."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise _RefusedError(400, "that is no address of a page") from error
+    target = parse_target(parts.netloc, port=80) if parts.scheme == "http" else None
+    if target is None:
+        raise _RefusedError(403, "only http://NAME/... can be asked for here; https goes through CONNECT")
+    lengths = [value for name, value in headers if name == "content-length"]
+    if any(name == "transfer-encoding" for name, _ in headers):
+        raise _RefusedError(411, "a request says how long it is here")
+    if len(lengths) > 1 or any(not value.isdigit() for value in lengths):
+        raise _RefusedError(400, "the length of the request is not plain")
+    path = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
+    host = target.host if target.port == 80 else f"{target.host}:{target.port}"  # noqa: PLR2004  http's own
+    kept = [f"{name}: {value}" for name, value in headers if name not in _NOT_PASSED_ON and not name.startswith("proxy-")]
+    head = "\r\n".join([f"{method} {path} HTTP/1.1", f"host: {host}", *kept, "connection: close", "", ""])
+    return _Request(target=target, first=head.encode("ascii"), body=int(lengths[0]) if lengths else 0)
+
+
+def _is_this_machine(out: asyncio.StreamWriter) -> bool:
+    """Whether a public address turned out to be our own: what listens here for others is not for agents."""
+    here, there = out.get_extra_info("sockname"), out.get_extra_info("peername")
+    return here is not None and there is not None and here[0] == there[0]
+
+
+async def _answer(writer: asyncio.StreamWriter, status: int, words: str) -> None:
+    body = f"parachute: {words}\n".encode(errors="replace")
+    head = f"HTTP/1.1 {status} {_STATUS[status]}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {len(body)}\r\n"
+    with suppress(OSError):
+        writer.write(head.encode() + b"connection: close\r\n\r\n" + body)
+        await writer.drain()
+        writer.close()
