@@ -30,6 +30,7 @@ from parachuted.events.audit_file import AuditFolder, Head
 from parachuted.events.audit_log import AuditLog
 from parachuted.events.audit_writes import WriteAudit
 from parachuted.extensions import AgentGround, Ground, make_hooks, make_modules
+from parachuted.grants.origins import Origins
 from parachuted.grants.session_taint import SessionTaints
 from parachuted.keys import KeyFile, Ring
 from parachuted.modules.access import VaultParts
@@ -221,6 +222,7 @@ class Daemon:
     def _build_loop(self) -> None:
         settings, clock, bus = self.settings, self.clock, self.bus
         causes = self._causes
+        self.origins = Origins(self._state, listed(settings.agent.untrusted))
         self.watches = Watches(self._state, self.index, clock)
         self._sessions = SessionContexts(self._state, self.index, clock)
         self.reviews = Reviews(self._state)
@@ -425,6 +427,8 @@ class Daemon:
         if self._is_first_contact:
             return
         self._writes.noticed(change)
+        if change.source is not None:
+            self.origins.moved(change.source, change.path)
         data: dict[str, object] = {
             "path": printable(change.path),
             "by": change.author.by,

@@ -11,6 +11,8 @@ from typing import Annotated, Literal, NamedTuple, get_args, get_origin, get_typ
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from parachuted.keys.globs import Glob
+
 
 def _address(host: str) -> str:
     if host != "localhost":
@@ -50,6 +52,15 @@ def _pairs(text: str) -> str:
     return text
 
 
+def _patterns(text: str) -> str:
+    try:
+        for pattern in listed(text):
+            Glob(pattern)
+    except ValueError as error:
+        raise ValueError(f"should be patterns with commas between them: {error}") from None
+    return text
+
+
 def paired(text: str) -> dict[str, str]:
     """The pairs of a setting, `a=b` between commas, as a mapping."""
     pairs = (part.partition("=") for part in listed(text))
@@ -79,6 +90,7 @@ _HostNames = Annotated[str, Field(max_length=10_000), AfterValidator(_host_names
 _Origins = Annotated[str, Field(max_length=10_000), AfterValidator(_origins)]
 _Providers = Annotated[str, Field(max_length=10_000), AfterValidator(_pairs)]
 _Url = Annotated[str, AfterValidator(_web_address)]
+_Patterns = Annotated[str, Field(max_length=10_000), AfterValidator(_patterns)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +114,10 @@ class AgentSettings:
     max_turns: Annotated[_Few, "How often the model may answer in one run."] = 12
     max_cost_usd: Annotated[_Dollars, "The dollars that one run may cost."] = 0.25
     concurrency: Annotated[_Few, "How many runs may go on at once."] = 2
+    untrusted: Annotated[
+        _Patterns,
+        "Where notes hold strangers' text, after which an agent runs no shell, reaches no network and asks before it writes elsewhere.",
+    ] = "Inbox/**, Clippings/**, Imports/**"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

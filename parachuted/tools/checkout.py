@@ -91,11 +91,11 @@ class Checkout:
         self, *, root: VaultRoot, store: Store, index: Index, objects: Objects, grant: AgentGrant, author: Author, origins: Origins,
         taint: Taint, folder: Path, suggest: Callable[[Change], Awaitable[str]] | None, notice: Callable[[Iterable[str]], Awaitable[None]],
         uid: int | None, outside: Path | None = None, user_home: Path | None = None, private: tuple[Path, ...] = (),
-        audit: Recorder | None = None, written: list[Written] | None = None,
+        audit: Recorder | None = None, wrote: Callable[[Written], None] = lambda _written: None,
     ) -> None:  # fmt: skip
         """`folder` is empty, and is what the container sees as /vault; `outside` what it sees as /outside. `uid`: whose the copies are.
 
-        `suggest` proposes what the run may not do itself, and answers the id of the suggestion. `written` is where writes are added to.
+        `suggest` proposes what the run may not do itself, and answers the id of the suggestion. `wrote` is told of each write.
         `private` are folders that are never copied, such as the home of this program. OSError when `folder` cannot be opened.
         """
         self._root, self._store, self._index, self._objects = root, store, index, objects
@@ -103,7 +103,7 @@ class Checkout:
         self._suggest, self._notice, self._audit = suggest, notice, audit or Unrecorded()
         self._outside, self._user_home, self._private, self._uid = outside, user_home, private, uid
         self._folder = HostileFolder(folder, uid=uid)
-        self.written = written if written is not None else []
+        self._wrote = wrote
         self._held: dict[str, _Held] = {}
         self._told_left: set[str] = set()
         self._unread: set[str] = set()
@@ -431,7 +431,7 @@ class Checkout:
         if written.changed:
             outcome.written.append(written)
             outcome.touched += filter(None, (written.path, act.source))
-            self.written.append(written)
+            self._wrote(written)
         if written.after is None:
             self._held.pop(act.path, None)
         elif written.after == act.digest:

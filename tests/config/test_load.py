@@ -51,7 +51,7 @@ def test_variables_go_over_the_file_and_flags_over_variables(home):
 
 def test_every_setting_has_a_variable_and_a_flag(home):
     values = {"path": "/v", "text": "http://[::1]", "whole number": "3", "number": "30"}
-    of_its_own = {"host": "::1", "api.hosts": "::1", "modules.providers": "BrainInterface=brain"}
+    of_its_own = {"host": "::1", "api.hosts": "::1", "modules.providers": "BrainInterface=brain", "agent.untrusted": "Mail/**"}
     for key, kind, _, _ in describe_settings():
         value = of_its_own.get(key) or values.get(kind, kind.partition(" ")[0])
         variable = "PARACHUTE_" + key.upper().replace(".", "_")
