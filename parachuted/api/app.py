@@ -35,6 +35,7 @@ from parachuted.api.prompt import PromptPreview
 from parachuted.api.route import Route
 from parachuted.api.search import NoteSearch
 from parachuted.api.stream import EventStreams
+from parachuted.api.suggestions import Suggestions
 from parachuted.api.sync import Sync
 from parachuted.sync import Digests
 
@@ -49,6 +50,7 @@ def make_app(parts: Parts) -> web.Application:
     routes += [*Files(parts, desk).routes(), *FileStreams(parts, desk, digests).routes(), *Sync(parts, desk, digests).routes()]
     routes += Keys(parts).routes()
     routes += Audit(parts).routes()
+    routes += Suggestions(parts).routes()
     routes += AgentRuns(parts).routes()
     routes += [*Polled(parts).routes(), *Models(parts).routes(), *ContextMigration(parts).routes(), *Power(parts).routes()]
     calls = ModuleCalls(parts.modules, parts.door.holds)

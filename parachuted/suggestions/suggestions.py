@@ -10,7 +10,7 @@ import asyncio
 import contextvars
 import json
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -93,11 +93,15 @@ class Suggestions:
 
     def paths_of(self, suggestion: Suggestion) -> list[str]:
         """The files that it is about: several, where it stands for several."""
+        return [one.path for one in self.parts_of(suggestion)]
+
+    def parts_of(self, suggestion: Suggestion) -> list[Suggestion]:
+        """Itself, or those for which it stands."""
         names = suggestion.payload.get("suggestions")
         if not isinstance(names, list):
-            return [suggestion.path]
+            return [suggestion]
         found = [self.shelf.get(str(name)) for name in names]
-        return [record.suggestion.path for record in found if record is not None]
+        return [record.suggestion for record in found if record is not None]
 
     def acceptance(self) -> list[Acceptance]:
         """What a person made of each agent's suggestions, by action."""
@@ -146,11 +150,16 @@ class Suggestions:
         return await self._resolved(name, lambda record: self._close(record, "rejected", by, says))
 
     async def approve_all(
-        self, *, by: str = USER, sees: Callable[[str], bool] = lambda _path: True
+        self, *, by: str = USER, sees: Callable[[str], bool] = lambda _path: True, only: Collection[str] | None = None
     ) -> tuple[list[Suggestion], dict[str, str]]:  # fmt: skip
-        """Approve each that waits and that they see, the oldest first. Those that were resolved, and why others were not, by id."""
+        """Approve each that waits and that they see, or `only` these of them, the oldest first.
+
+        Answers those that were resolved, and why others were not, by id.
+        """
         done, failed = list[Suggestion](), dict[str, str]()
         for one in self.all(status="pending", sees=sees)[::-1]:
+            if only is not None and one.id not in only:
+                continue
             try:
                 done.append(await self.approve(one.id, by=by))
             except ParachuteError as error:

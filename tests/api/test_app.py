@@ -28,6 +28,8 @@ ROUTES = {
     *("POST /api/hooks/approve", "GET /api/modules", "POST /api/modules/install", "GET /api/modules/{name}", "DELETE /api/modules/{name}"),
     *(f"POST /api/modules/{{name}}/{act}" for act in ("approve", "enable", "disable", "restart")),
     *("POST /api/agents/{name}/run", "POST /api/agents/stop", "POST /api/maintenance"),
+    *("GET /api/suggestions", "GET /api/suggestions/{id}", "POST /api/suggestions/approve-all"),
+    *(f"POST /api/suggestions/{{id}}/{act}" for act in ("approve", "reject", "modify")),
     *("GET /api/modules/{name}/diff", "GET /api/modules/{name}/prompt", "PUT /api/modules/{name}/prompt"),
 }
 

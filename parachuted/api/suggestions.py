@@ -1,0 +1,244 @@
+"""Suggestions: the routes by which a person sees what agents would change, and decides on it.
+
+A key sees a suggestion if its paths reach every file that it is about, and decides on one if it could write that file itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Protocol
+
+from aiohttp import web
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from parachuted.api.answers import json_answer
+from parachuted.api.fields import Sent, Whole
+from parachuted.api.route import Call, Route
+from parachuted.api.watching import readable, refuse_watching_beyond
+from parachuted.errors import ParachuteError
+from parachuted.suggestions import Status, Suggestion
+from parachuted.suggestions import Suggestions as Filed
+from parachuted.suggestions.paper import title_of
+from parachuted.suggestions.payload import check_payload, text_after
+from parachuted.suggestions.suggestion import Action, to_document
+from parachuted.vault import Store, VaultPath, printable
+
+_MODULE = "curator"
+_ID = "{id}"
+
+
+class Given(Protocol):
+    """The parts that are needed here."""
+
+    @property
+    def suggestions(self) -> Filed: ...
+    @property
+    def store(self) -> Store: ...
+
+
+class SuggestionShown(TypedDict):
+    """A suggestion. `file`: where a person can tick it; `applied_run`: what `parachute undo` takes back."""
+
+    id: str
+    title: str
+    source_agent: str
+    source_session: str
+    timestamp: str
+    action: Action
+    target_module: str
+    target_id: str | None
+    payload: dict[str, object]
+    reasoning: str
+    status: Status
+    resolved_by: str | None
+    resolved_at: str | None
+    modifications: dict[str, object] | None
+    path: str
+    base: str | None
+    run: str | None
+    causes: list[str]
+    origin: str
+    applied_run: str | None
+    outcome: str
+    file: str
+
+
+class WholeSuggestion(SuggestionShown):
+    """The same with what it would change. `text`: the whole new text, where the difference was too long to be shown."""
+
+    diff: str
+    text: str | None
+
+
+class AcceptanceShown(TypedDict):
+    """What a person made of one agent's suggestions of one kind; `rate` from 0 to 1."""
+
+    agent: str
+    action: Action
+    approved: int
+    modified: int
+    rejected: int
+    rate: float
+
+
+class SuggestionsShown(TypedDict):
+    """Suggestions, the newest first; `count` is of all that the query means."""
+
+    suggestions: list[SuggestionShown]
+    count: int
+    acceptance: list[AcceptanceShown]
+
+
+class AllApproved(TypedDict):
+    """Those that were resolved, and why others were not, by id."""
+
+    resolved: list[SuggestionShown]
+    failed: dict[str, str]
+
+
+class SuggestionsQuery(Sent):
+    """Which ones."""
+
+    status: Status | None = None
+    agent: Annotated[str, Field(max_length=200)] | None = None
+    limit: Annotated[Whole, Field(ge=1, le=1_000)] = 100
+
+
+class RejectBody(Sent):
+    """Why not, for the record."""
+
+    reason: Annotated[str, Field(max_length=4_000)] = ""
+
+
+class ModifyBody(Sent):
+    """What is to be done in place of what was suggested; of the same kind."""
+
+    payload: dict[str, object]
+
+
+class Suggestions:
+    """The routes of suggestions."""
+
+    def __init__(self, parts: Given) -> None:
+        self._parts = parts
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            Route(
+                method="GET", path="/api/suggestions", module=_MODULE, capability="read", handle=self.listing, query=SuggestionsQuery,
+                summary="What agents and modules would change, the newest first.", answers={200: SuggestionsShown},
+            ),
+            Route(
+                method="GET", path=f"/api/suggestions/{_ID}", module=_MODULE, capability="read", handle=self.one,
+                summary="One suggestion, with the difference that it would make.", answers={200: WholeSuggestion},
+            ),
+            Route(
+                method="POST", path=f"/api/suggestions/{_ID}/approve", module=_MODULE, capability="write", handle=self.approve,
+                summary="Do what it suggests.", answers={200: SuggestionShown},
+            ),
+            Route(
+                method="POST", path=f"/api/suggestions/{_ID}/reject", module=_MODULE, capability="write", handle=self.reject,
+                body=RejectBody, summary="Let it be.", answers={200: SuggestionShown},
+            ),
+            Route(
+                method="POST", path=f"/api/suggestions/{_ID}/modify", module=_MODULE, capability="write", handle=self.modify,
+                body=ModifyBody, summary="Do it otherwise than it was suggested.", answers={200: SuggestionShown},
+            ),
+            Route(
+                method="POST", path="/api/suggestions/approve-all", module=_MODULE, capability="write", handle=self.approve_all,
+                summary="Do all that wait, the oldest first.", answers={200: AllApproved},
+            ),
+        ]  # fmt: skip
+
+    async def listing(self, call: Call) -> web.Response:
+        """`GET /api/suggestions`."""
+        query, filed = call.query(SuggestionsQuery), self._parts.suggestions
+        found = [one for one in filed.all(status=query.status, sees=call.sight.sees) if query.agent in {None, one.source_agent}]
+        acceptance = filed.acceptance() if call.grant.alternatives is None else []
+        shown: SuggestionsShown = {
+            "suggestions": [self._shown(one) for one in found[: query.limit]],
+            "count": len(found),
+            "acceptance": [
+                {
+                    "agent": one.agent, "action": one.action, "approved": one.approved, "modified": one.modified, "rejected": one.rejected,
+                    "rate": round(one.rate, 4),
+                }
+                for one in acceptance
+            ],
+        }  # fmt: skip
+        return json_answer(shown)
+
+    async def one(self, call: Call) -> web.Response:
+        """`GET /api/suggestions/{id}`."""
+        record = self._parts.suggestions.record(call.named("id"), sees=call.sight.sees)
+        whole: WholeSuggestion = {**self._shown(record.suggestion), "diff": record.shown.diff, "text": record.shown.text}
+        return json_answer(whole)
+
+    async def approve(self, call: Call) -> web.Response:
+        """`POST /api/suggestions/{id}/approve`."""
+        suggestion = await self._theirs(call)
+        return json_answer(self._shown(await self._parts.suggestions.approve(suggestion.id)))
+
+    async def reject(self, call: Call) -> web.Response:
+        """`POST /api/suggestions/{id}/reject` with `{"reason"?}`."""
+        body = await call.body(RejectBody)
+        suggestion = self._seen(call)
+        return json_answer(self._shown(await self._parts.suggestions.reject(suggestion.id, reason=body.reason)))
+
+    async def modify(self, call: Call) -> web.Response:
+        """`POST /api/suggestions/{id}/modify` with `{"payload"}`."""
+        body = await call.body(ModifyBody)
+        suggestion = await self._theirs(call, body.payload)
+        return json_answer(self._shown(await self._parts.suggestions.modify(suggestion.id, body.payload)))
+
+    async def approve_all(self, call: Call) -> web.Response:
+        """`POST /api/suggestions/approve-all`."""
+        filed, failed, done = self._parts.suggestions, dict[str, str](), list[Suggestion]()
+        for one in filed.all(status="pending", sees=call.sight.sees)[::-1]:
+            try:
+                await self._check(call, one, one.payload)
+            except (web.HTTPForbidden, ParachuteError) as error:
+                failed[one.id] = error.message if isinstance(error, ParachuteError) else str(error.text)
+                continue
+            resolved, more = await filed.approve_all(only={one.id})
+            done += resolved
+            failed |= more
+        answer: AllApproved = {"resolved": [self._shown(one) for one in done], "failed": failed}
+        return json_answer(answer)
+
+    def _seen(self, call: Call) -> Suggestion:
+        suggestion = self._parts.suggestions.get(call.named("id"), sees=call.sight.sees)
+        call.touched.extend(self._parts.suggestions.paths_of(suggestion))
+        if suggestion.target_id:
+            call.para_ids.append(suggestion.target_id)
+        return suggestion
+
+    async def _theirs(self, call: Call, payload: dict[str, object] | None = None) -> Suggestion:
+        """The suggestion, if the caller could do that too. 403 when not."""
+        suggestion = self._seen(call)
+        await self._check(call, suggestion, suggestion.payload if payload is None else check_payload(suggestion.action, payload))
+        return suggestion
+
+    async def _check(self, call: Call, suggestion: Suggestion, payload: object) -> None:
+        grant = call.identity.grant("vault", "write")
+        paths = self._parts.suggestions.paths_of(suggestion)
+        if grant is None or not all(map(grant.sees, paths)):
+            raise web.HTTPForbidden(text=f"this key may not write {printable(paths[0]) if paths else 'that'}, so it cannot approve it")
+        for one in self._parts.suggestions.parts_of(suggestion):
+            await asyncio.to_thread(self._refuse_watching, call, one, payload if one is suggestion else one.payload)
+
+    def _refuse_watching(self, call: Call, suggestion: Suggestion, payload: object) -> None:
+        """Neither may it have a note watch what the caller may not read."""
+        if not isinstance(payload, dict) or suggestion.action == "delete":
+            return
+        path = VaultPath(suggestion.path)
+        refuse_watching_beyond(
+            readable(call.identity), self._parts.store, path, lambda before: text_after(suggestion.action, payload, before) or b""
+        )  # fmt: skip
+
+    def _shown(self, suggestion: Suggestion) -> SuggestionShown:
+        document = to_document(suggestion)
+        file = self._parts.suggestions.record(suggestion.id).paper
+        return {**document, "path": printable(suggestion.path), "title": title_of(suggestion), "file": printable(file)}  # type: ignore[typeddict-item]
