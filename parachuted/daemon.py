@@ -20,11 +20,13 @@ from parachuted import __version__
 from parachuted.agents import Backend, ClaudeSettings, Limits, choose_backend, find_credential, make_backend
 from parachuted.agents.at_work import AtWork
 from parachuted.agents.gateway import Gateway, Ledger, MoneyLimits
+from parachuted.agents.permission import Permissions
+from parachuted.agents.sandbox import Sandboxes
 from parachuted.api import RESERVED, Guard, KeyDoor, Mode, Parts, Server, make_app
 from parachuted.bubbling import Reconciler, Reviews, Watches
 from parachuted.config import Settings, is_loopback, listed, paired, set_setting
 from parachuted.context import SessionContexts
-from parachuted.errors import ConfigError, DaemonError, ParachuteError
+from parachuted.errors import ConfigError, DaemonError, ParachuteError, StorageFailedError
 from parachuted.events import Bus, Change, Keeper, Listeners, Looker, Noticer, Problems, load_ignore, make_watcher
 from parachuted.events.audit_file import AuditFolder, Head
 from parachuted.events.audit_log import AuditLog
@@ -34,6 +36,7 @@ from parachuted.grants.origins import Origins
 from parachuted.grants.session_taint import SessionTaints
 from parachuted.keys import KeyFile, Ring
 from parachuted.modules.access import VaultParts
+from parachuted.modules.agent_boxes import AgentBoxes
 from parachuted.presence import Presence
 from parachuted.search import Search
 from parachuted.state import open_state
@@ -41,13 +44,15 @@ from parachuted.suggestions import SuggestionParts, Suggestions
 from parachuted.suggestions.ears import Ears
 from parachuted.tasks import Budget, Causes, Outcome, Queue, Task, Window, Worker
 from parachuted.tasks import Limits as RunLimits
-from parachuted.tools import Aftermath, Curator, Doctor, Migration, Undo, Why
+from parachuted.tools import Aftermath, Curator, Doctor, Migration, Past, Pruning, Restore, Undo, Why
 from parachuted.tools import Parts as CuratorParts
 from parachuted.vault import (
     History,
     Index,
+    Keep,
     Objects,
     Recovery,
+    Retention,
     Scanner,
     Snapshot,
     Store,
@@ -62,8 +67,10 @@ _LOOK_AFTER_S = 1.0
 AUDIT_HEAD = "audit.head"
 _REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where this machine reaches what listens on every address
 _LOOK_AT_KEYS_S = 0.5  # for open streams: a request looks by itself
+_PATHS_AT_ONCE = 2000
 _LOOKS_A_FLUSH = 1200  # ten minutes
 _THREADS = 256
+_DEEPEST = 3  # agents that others wait for
 _M_ARENA_MAX, _HEAPS = -8, 2
 _STATE_IS_GONE = "the state folder was deleted under the daemon; `parachute restart` begins it anew"
 
@@ -80,12 +87,15 @@ def state_folder(home: Path, vault: Path) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """The backend and, in a sentence, why it is that one; `gateway` is the way of all model calls, where there is one."""
+    """The backend and, in a sentence, why it is that one; `gateway` is the way of all model calls, where there is one, and `sandboxes` are
+    where agents run shells.
+    """
 
     backend: Backend
     reason: str
     model: str | None
     gateway: Gateway | None = None
+    sandboxes: Sandboxes | None = None
 
 
 def choose_agent(settings: Settings, folder: Path, env: Mapping[str, str], user_home: Path) -> Chosen:
@@ -93,6 +103,8 @@ def choose_agent(settings: Settings, folder: Path, env: Mapping[str, str], user_
     credential = find_credential(env, settings.vault, user_home)
     name, reason = choose_backend(settings.agent.backend, credential, settings.agent.base_url)
     gateway = _make_gateway(settings, folder, env, user_home)
+    run = folder.parents[1] / "run"  # a short path, since the path of a socket may have 107 bytes
+    sandboxes = Sandboxes(folder=run / "boxes", env=env, label=folder.name, most=settings.agent.concurrency + _DEEPEST)
     made = make_backend(
         name,
         ClaudeSettings(
@@ -103,9 +115,11 @@ def choose_agent(settings: Settings, folder: Path, env: Mapping[str, str], user_
             credential=credential,
             base_url=settings.agent.base_url,
             gateway=gateway,
+            sandboxes=sandboxes,
         ),
     )
-    return Chosen(backend=made, reason=reason, model=settings.agent.model if name == "claude" else None, gateway=gateway)
+    model = settings.agent.model if name == "claude" else None
+    return Chosen(backend=made, reason=reason, model=model, gateway=gateway, sandboxes=sandboxes)
 
 
 def _make_gateway(settings: Settings, folder: Path, env: Mapping[str, str], user_home: Path) -> Gateway:
@@ -249,7 +263,7 @@ class Daemon:
         parts = CuratorParts(
             store=self.store, objects=self._objects, index=self.index, history=self.history, state=self._state, watches=self.watches,
             reviews=self.reviews, causes=causes, queue=self.queue, bus=bus, clock=clock, notice=self.noticer.notice, audit=self.audit,
-            asker=self.hooks, at_work=self.at_work,
+            asker=self.hooks, at_work=self.at_work, origins=self.origins, taints=self.session_taints,
         )  # fmt: skip
         self._curator = Curator(parts, self.chosen.backend, model=self.chosen.model, limits=limits)
         budget = settings.budget
@@ -260,6 +274,8 @@ class Daemon:
             concurrency=settings.agent.concurrency, backend=self.chosen.backend.name,
         )  # fmt: skip
         self._build_suggestions()
+        self._build_past()
+        self.permissions = Permissions(bus, clock, never=self._state.table("permissions"))
         self._build_modules(limits)
 
     def _build_suggestions(self) -> None:
@@ -272,6 +288,36 @@ class Daemon:
         )  # fmt: skip
         self._ears = Ears(self.suggestions, self._root, self.bus)
 
+    def _make_boxes(self) -> AgentBoxes | None:
+        if self.chosen.sandboxes is None:
+            return None
+        return AgentBoxes(
+            sandboxes=self.chosen.sandboxes, root=self._root, store=self.store, index=self.index, objects=self._objects,
+            origins=self.origins, audit=self.audit, notice=self.noticer.notice, user_home=self._ground.user_home, private=(self._home,),
+        )  # fmt: skip
+
+    def _build_past(self) -> None:
+        self._past = Past(self.store, self._objects, self.history)
+        self._restore = Restore(
+            store=self.store, objects=self._objects, history=self.history, clock=self.clock, notice=self.noticer.notice,
+            stood_at=self.reconciler.stood_at,
+        )  # fmt: skip
+        keep = Keep(days=self.settings.history.keep_days, megabytes=self.settings.history.keep_mb)
+        retention = Retention(history=self.history, objects=self._objects, keep=keep, clock=self.clock)
+        self.pruning = Pruning(retention, wanted=self._wanted_texts, clock=self.clock, report=self.problems.set)
+
+    async def _wanted_texts(self) -> set[str]:
+        """The digests of the texts that stand in the vault, and of those that reviews and suggestions begin at."""
+        wanted: set[str] = set()
+        for number, path in enumerate(list(self.index.paths())):
+            entry = self.index.get(path)
+            if entry is not None and entry.digest is not None:
+                wanted.add(entry.digest)
+            if number % _PATHS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        wanted |= {one.base for one in self.suggestions.all(status="pending") if one.base is not None}
+        return wanted | self.reviews.digests()  # last, since what is seen of a text that has changed meanwhile is among these
+
     def _build_modules(self, limits: Limits) -> None:
         settings = self.settings
         vault = VaultParts(
@@ -280,7 +326,8 @@ class Daemon:
         agents = AgentGround(
             backend=self.chosen.backend, model=self.chosen.model, limits=limits, budget=self.budget, history=self.history, audit=self.audit,
             is_paused=lambda: self.worker.paused, concurrency=settings.agent.concurrency, at_work=self.at_work,
-            taints=SessionTaints(self._state),
+            taints=SessionTaints(self._state), boxes=self._make_boxes(), origins=self.origins, suggestions=self.suggestions,
+            permissions=self.permissions,
         )  # fmt: skip
         parts = make_modules(
             self._ground, self.hooks, vault, agents, self._state, sandbox=settings.modules.sandbox,
@@ -303,6 +350,8 @@ class Daemon:
                     group.create_task(self.hooks.run(), name="hooks"),
                     group.create_task(self._hooks.listening.run(), name="hooks' ears"),
                     group.create_task(self._run_modules(), name="modules"),
+                    group.create_task(self.pruning.run(), name="history"),
+                    group.create_task(self._sweep_boxes(), name="boxes"),
                     group.create_task(self._ears.run(), name="suggestions"),
                 ]
                 await self._stopping.wait()
@@ -311,6 +360,13 @@ class Daemon:
         finally:
             await self._close()
             log.info("stopped")
+
+    async def _sweep_boxes(self) -> None:
+        """What an earlier life left. The engine is asked only where there is something, since to ask it takes time and memory."""
+        sandboxes = self.chosen.sandboxes
+        if sandboxes is not None and await asyncio.to_thread(sandboxes.has_left_something):
+            found = await sandboxes.sweep()
+            log.info("what an earlier life left of agents' containers is gone", extra={"containers": found})
 
     async def _run_modules(self) -> None:
         await self._cages.sweep()
@@ -428,7 +484,10 @@ class Daemon:
             return
         self._writes.noticed(change)
         if change.source is not None:
-            self.origins.moved(change.source, change.path)
+            try:
+                self.origins.moved(change.source, change.path)
+            except StorageFailedError as error:
+                log.warning("where a moved text came from was not kept", extra={"path": printable(change.path), "reason": error.message})
         data: dict[str, object] = {
             "path": printable(change.path),
             "by": change.author.by,
@@ -457,7 +516,8 @@ class Daemon:
             index=self.index, search=self.search, history=self.history, bus=self.bus, problems=self.problems, watches=self.watches,
             reviews=self.reviews, sessions=self._sessions, migration=self._migration,
             reconciler=self.reconciler, queue=self.queue, worker=self.worker, budget=self.budget, undo=self.undo,
-            why=Why(self.store, self._objects, self.history), rescan=self._rescan, check_notes=Doctor(self.store, self.index).check_notes,
+            why=Why(self.store, self._objects, self.history), past=self._past, restore=self._restore, pruning=self.pruning,
+            rescan=self._rescan, check_notes=Doctor(self.store, self.index).check_notes,
             gateway=self.gateway,
             clock=self.clock, started=self.clock(), backend=self.chosen.backend.name, backend_reason=self.chosen.reason, most_cost_usd=cost,
             model=self.settings.agent.model, full_every_s=self.settings.scan.full_every_s,
@@ -475,6 +535,8 @@ class Daemon:
         await self.modules.stop()
         await self._hooks.close()
         await self.chosen.backend.close()
+        if self.chosen.sandboxes is not None:
+            await self.chosen.sandboxes.close()
         if self.gateway is not None:
             await self.gateway.close()
         self._keep_uses_of_keys()

@@ -22,7 +22,7 @@ from parachuted.modules.trust import Trust
 from parachuted.search import Search
 from parachuted.suggestions import Suggestions
 from parachuted.tasks import Budget, Queue, Worker
-from parachuted.tools import Migration, Oddity, Undo, Why
+from parachuted.tools import Migration, Oddity, Past, Pruning, Restore, Undo, Why
 from parachuted.vault import History, Index, Objects, Store, VaultRoot
 
 
@@ -59,6 +59,9 @@ class Parts:
     gateway: Gateway | None
     undo: Undo
     why: Why
+    past: Past
+    restore: Restore
+    pruning: Pruning
     rescan: Callable[[bool], Awaitable[None]]
     notice: Callable[[Iterable[str]], Awaitable[None]]
     check_notes: Callable[[], Awaitable[list[Oddity]]]

@@ -78,6 +78,7 @@ _ORIGIN = re.compile(r"https?://([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]{2,39}\])(:[
 _Text = Annotated[str, Field(min_length=1, max_length=1_000)]
 _Count = Annotated[int, Field(ge=1, le=1_000_000)]
 _Days = Annotated[int, Field(ge=0, le=36_500)]
+_Megabytes = Annotated[int, Field(ge=0, le=10_000_000)]
 _Few = Annotated[int, Field(ge=1, le=1_000)]
 _Dollars = Annotated[float, Field(gt=0, le=1_000, allow_inf_nan=False)]
 _Percent = Annotated[int, Field(ge=0, le=100)]
@@ -155,6 +156,14 @@ class AuditSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HistorySettings:
+    """What is kept of the earlier texts of files, by which writes are explained and taken back."""
+
+    keep_days: Annotated[_Days, "The days that earlier texts, and who wrote them, are kept; 0 for ever."] = 90
+    keep_mb: Annotated[_Megabytes, "The megabytes that earlier texts may take, after which the oldest go; 0 sets no limit."] = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HookSettings:
     """When scripts of yours run, and what happens when one fails."""
 
@@ -201,6 +210,7 @@ class Settings:
     bubble: BubbleSettings = BubbleSettings()
     scan: ScanSettings = ScanSettings()
     audit: AuditSettings = AuditSettings()
+    history: HistorySettings = HistorySettings()
     hooks: HookSettings = HookSettings()
     modules: ModuleSettings = ModuleSettings()
     suggestions: SuggestionSettings = SuggestionSettings()

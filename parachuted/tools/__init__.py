@@ -7,6 +7,9 @@ from parachuted.tools.doctor import Doctor, Oddity
 from parachuted.tools.hooked import AgentHooks, Asker, Unasked
 from parachuted.tools.migration import Migrated, Migration
 from parachuted.tools.move import Moved, Mover
+from parachuted.tools.past import Past
+from parachuted.tools.pruning import Pruning
+from parachuted.tools.restore import Restore
 from parachuted.tools.undo import Undo, Undone
 from parachuted.tools.why import LineOrigin, Why
 
@@ -25,6 +28,9 @@ __all__ = [
     "Mover",
     "Oddity",
     "Parts",
+    "Past",
+    "Pruning",
+    "Restore",
     "Unasked",
     "Undo",
     "Undone",

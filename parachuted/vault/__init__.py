@@ -18,6 +18,7 @@ from parachuted.vault.objects import Objects
 from parachuted.vault.paths import VaultPath, printable, refusal
 from parachuted.vault.recovery import Recovery
 from parachuted.vault.rescue import rescue
+from parachuted.vault.retention import Keep, Pruned, Retention, Size
 from parachuted.vault.revert import Reverted, revert, revert_move
 from parachuted.vault.root import Content, VaultRoot, digest_of, digest_of_open, named_errors
 from parachuted.vault.scanner import Scanner
@@ -46,6 +47,7 @@ __all__ = [
     "Incoming",
     "Index",
     "Intent",
+    "Keep",
     "Link",
     "LinkNames",
     "Meaning",
@@ -53,9 +55,11 @@ __all__ = [
     "Note",
     "Objects",
     "Problem",
+    "Pruned",
     "Recovery",
     "ReplaceAll",
     "ReplaceSection",
+    "Retention",
     "Reverted",
     "Scan",
     "Scanner",
@@ -63,6 +67,7 @@ __all__ = [
     "Seen",
     "SetKey",
     "Sighting",
+    "Size",
     "Snapshot",
     "Store",
     "VaultPath",

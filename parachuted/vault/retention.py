@@ -10,7 +10,7 @@ import heapq
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
@@ -56,16 +56,11 @@ class Pruned:
 
 
 class Retention:
-    """Drops what is too old or too much. `present` gives the digests of the texts on the disk now, `held` those that others may yet want:
-    bases of open reviews, of suggestions, of runs at work.
-    """
+    """Drops what is too old or too much."""
 
-    def __init__(
-        self, *, history: History, objects: Objects, keep: Keep, present: Callable[[], Iterable[str]], held: Callable[[], Iterable[str]],
-        clock: Callable[[], datetime],
-    ) -> None:  # fmt: skip
+    def __init__(self, *, history: History, objects: Objects, keep: Keep, clock: Callable[[], datetime]) -> None:
         self.keep = keep
-        self._history, self._objects, self._present, self._held, self._clock = history, objects, present, held, clock
+        self._history, self._objects, self._clock = history, objects, clock
         self._stopping = threading.Event()
 
     def stop(self) -> None:
@@ -85,14 +80,16 @@ class Retention:
             writes=int(writes), since=datetime.fromisoformat(since) if since else None,
         )  # fmt: skip
 
-    def prune(self) -> Pruned:
-        """One pass. Blocks on the disk. Raises StorageFailedError, OSError, having dropped a part."""
+    def prune(self, wanted: Iterable[str]) -> Pruned:
+        """One pass. `wanted` are the digests of the texts on the disk now, and of those that others may yet want: bases of open reviews, of
+        suggestions, of runs at work. Blocks on the disk. Raises StorageFailedError, OSError, having dropped a part.
+        """
         now = self._clock()
         too_old = now - timedelta(days=self.keep.days) if self.keep.days else None
         writes = runs = 0
         if too_old is not None:
             writes, runs = self._drop_rows(too_old)
-        return self._drop_texts(now, too_old, writes, runs)
+        return self._drop_texts(now, too_old, set(wanted), Pruned(writes=writes, runs=runs, texts=0, text_bytes=0, over_bytes=0))
 
     def _drop_rows(self, too_old: datetime) -> tuple[int, int]:
         """What was written, done and seen before that, but for what belongs to a run that goes on."""
@@ -114,9 +111,9 @@ class Retention:
             drop(piece)
             yield len(piece)
 
-    def _drop_texts(self, now: datetime, too_old: datetime | None, writes: int, runs: int) -> Pruned:
+    def _drop_texts(self, now: datetime, too_old: datetime | None, wanted: set[str], pruned: Pruned) -> Pruned:
         unnamed = now - _NAMED_BY_NONE if too_old is None else max(too_old, now - _NAMED_BY_NONE)
-        named, held = self._named_texts()
+        named, held = self._named_texts(wanted)
         fresh = (now - _FRESH).timestamp()
         texts = freed = total = 0
         may_go: list[tuple[float, str, int]] = []
@@ -137,14 +134,14 @@ class Retention:
             _last, digest, size = heapq.heappop(may_go)
             if self._objects.drop_if_unused(digest, fresh):
                 texts, freed, total = texts + 1, freed + size, total - size
-        return Pruned(writes=writes, runs=runs, texts=texts, text_bytes=freed, over_bytes=max(0, total - most) if most else 0)
+        return replace(pruned, texts=texts, text_bytes=freed, over_bytes=max(0, total - most) if most else 0)
 
-    def _named_texts(self) -> tuple[dict[str, float], set[str]]:
+    def _named_texts(self, wanted: set[str]) -> tuple[dict[str, float], set[str]]:
         """The texts that writes name, with when that was last; and those that may not go: each may be the only copy, or be wanted yet."""
         with self._history.reading() as database:
             named = {digest: _moment(at) for digest, at in database.execute(_NAMED)}
             held = {digest for row in itertools.chain(database.execute(_LAST), database.execute(_AT_WORK)) for digest in row if digest}
-        return named, held.union(self._present(), self._held())
+        return named, held | wanted
 
 
 def _when(kept: Kept, last: float | None) -> float:

@@ -53,6 +53,8 @@ def test_the_keys_are_those_that_were_agreed():
         "bubble.max_wait_s",
         "scan.full_every_s",
         "audit.keep_days",
+        "history.keep_days",
+        "history.keep_mb",
         "hooks.must_approve",
         "hooks.fails_closed",
         "hooks.concurrency",

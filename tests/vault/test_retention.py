@@ -19,7 +19,7 @@ from parachuted.errors import NotFoundError
 from parachuted.vault.history import Author, History
 from parachuted.vault.objects import Objects
 from parachuted.vault.paths import VaultPath
-from parachuted.vault.retention import Keep, Retention
+from parachuted.vault.retention import Keep, Pruned, Retention
 from parachuted.vault.revert import revert
 from parachuted.vault.root import VaultRoot, digest_of
 from parachuted.vault.store import Store
@@ -63,9 +63,11 @@ class Shelf:
 
     def retention(self, days: int = 90, megabytes: int = 0) -> Retention:
         return Retention(
-            history=self.history, objects=self.objects, keep=Keep(days=days, megabytes=megabytes), present=self.present,
-            held=lambda: self.held, clock=lambda: self.now,
+            history=self.history, objects=self.objects, keep=Keep(days=days, megabytes=megabytes), clock=lambda: self.now,
         )  # fmt: skip
+
+    def prune(self, days: int = 90, megabytes: int = 0) -> Pruned:
+        return self.retention(days, megabytes).prune([*self.present(), *self.held])
 
     def present(self) -> list[str]:
         return [digest_of(file.read_bytes()) for file in self.vault.rglob("*") if file.is_file()]
@@ -89,7 +91,7 @@ def test_what_is_older_than_the_limit_goes_with_the_texts_that_only_it_names(she
     three = shelf.write("a.md", "three")
     shelf.wait(60)
     four = shelf.write("a.md", "four")
-    pruned = shelf.retention().prune()
+    pruned = shelf.prune()
 
     assert (pruned.writes, pruned.texts) == (2, 1)
     assert [digest in shelf.objects for digest in (one, two, three, four)] == [False, True, True, True]
@@ -111,8 +113,8 @@ def test_what_may_be_the_only_copy_stays(shelf: Shelf):
     shelf.wait(100)
     shelf.store.delete(VaultPath("c.md"), AGENT)
     shelf.wait(2)
-    shelf.retention(megabytes=0).prune()
-    shelf.retention(days=3650, megabytes=1).prune()
+    shelf.prune(megabytes=0)
+    shelf.prune(days=3650, megabytes=1)
 
     assert all(digest in shelf.objects for digest in (current, held, gone, at_work))
     assert len(shelf.history.writes_by("r-2")) == 2
@@ -123,7 +125,7 @@ def test_by_size_the_oldest_goes_first_until_the_rest_fits(shelf: Shelf):
     for number in range(6):
         digests.append(shelf.write("a.md", bytes([65 + number]) * 400_000))
         shelf.wait(2)
-    pruned = shelf.retention(megabytes=1).prune()
+    pruned = shelf.prune(megabytes=1)
 
     assert [digest in shelf.objects for digest in digests] == [False, False, False, False, True, True]
     assert (pruned.texts, pruned.text_bytes, pruned.over_bytes) == (4, 1_600_000, 0)
@@ -135,7 +137,7 @@ def test_by_size_the_oldest_goes_first_until_the_rest_fits(shelf: Shelf):
 def test_what_is_younger_than_a_day_stays_whatever_the_size_and_it_is_told(shelf: Shelf):
     for number in range(6):
         shelf.write("a.md", bytes([65 + number]) * 400_000)
-    pruned = shelf.retention(megabytes=1).prune()
+    pruned = shelf.prune(megabytes=1)
 
     assert (pruned.texts, pruned.over_bytes) == (0, 1_400_000)
     assert shelf.retention().size().text_bytes == 2_400_000
@@ -144,7 +146,7 @@ def test_what_is_younger_than_a_day_stays_whatever_the_size_and_it_is_told(shelf
 def test_without_limits_all_stays_that_a_write_names(shelf: Shelf):
     digests = [shelf.write("a.md", str(number)) for number in range(5)]
     shelf.wait(10_000)
-    pruned = shelf.retention(days=0, megabytes=0).prune()
+    pruned = shelf.prune(days=0, megabytes=0)
 
     assert (pruned.writes, pruned.texts) == (0, 0)
     assert all(digest in shelf.objects for digest in digests)
@@ -157,7 +159,7 @@ def test_what_nobody_names_goes_after_a_month_unless_it_is_wanted_again(shelf: S
         pass
     shelf.wait(15)
     shelf.objects.put(b"wanted again")
-    shelf.retention(days=0).prune()
+    shelf.prune(days=0)
 
     assert [digest in shelf.objects for digest in (upload, base, wanted)] == [False, True, True]
 
@@ -174,7 +176,7 @@ def test_a_text_that_is_kept_again_in_the_midst_of_a_pass_is_not_dropped(shelf: 
             yield one
 
     shelf.objects.kept = kept  # type: ignore[method-assign]
-    shelf.retention().prune()
+    shelf.prune()
 
     assert digest in shelf.objects
 
@@ -184,7 +186,7 @@ def test_the_number_of_a_write_is_never_given_twice(shelf: Shelf):
     shelf.write("a.md", "two")
     last = shelf.history.last_write()
     shelf.wait(100)
-    shelf.retention().prune()
+    shelf.prune()
 
     assert shelf.history.last_write() == last
     shelf.write("a.md", "three")
@@ -196,7 +198,7 @@ def test_runs_that_ended_go_with_their_writes_and_those_that_go_on_stay(shelf: S
         shelf.history.save_run(run, started=shelf.now, watcher="w", outcome=outcome, causes=("c",), document={"id": run})
     shelf.wait(100)
     shelf.write("a.md", "lately", "r-3")
-    pruned = shelf.retention().prune()
+    pruned = shelf.prune()
 
     assert pruned.runs == 1
     assert [run["id"] for run in shelf.history.runs_of_causes(["c"])] == ["r-2", "r-3"]
@@ -206,7 +208,7 @@ def test_what_people_were_seen_to_do_goes_too(shelf: Shelf):
     shelf.history.saw(shelf.now, [("a.md", "modified", None, "d" * 64)])
     shelf.wait(100)
     shelf.history.saw(shelf.now, [("a.md", "modified", None, "e" * 64)])
-    shelf.retention().prune()
+    shelf.prune()
 
     assert [seen.digest for seen in shelf.history.sightings_of("a.md")] == ["e" * 64]
 
@@ -218,7 +220,7 @@ def test_a_pass_that_is_to_stop_leaves_the_rest(shelf: Shelf):
     retention = shelf.retention()
     retention.stop()
 
-    assert retention.prune().writes == 0
+    assert retention.prune([]).writes == 0
 
 
 def test_the_size_is_told(shelf: Shelf):
@@ -238,7 +240,7 @@ PRUNE = """
     shelf.held.update(sys.argv[2:])
     print("begun", flush=True)
     while True:
-        shelf.retention(days=30, megabytes=1).prune()
+        shelf.prune(days=30, megabytes=1)
         print("done", flush=True)
 """
 
@@ -277,7 +279,7 @@ def test_a_pass_that_is_killed_loses_nothing_and_the_next_one_ends_it(tmp_path: 
         again.close()
     shelf = Shelf(tmp_path)
     shelf.held.update(keep)
-    shelf.retention(days=30, megabytes=1).prune()
+    shelf.prune(days=30, megabytes=1)
 
     assert len(shelf.history.writes_of("1.md")) <= 1
     assert len(list(shelf.objects.kept())) <= len(keep) + len(texts) + 2

@@ -1,0 +1,106 @@
+"""Pruning in the background: soon after the start, daily, ended at once, and its failures told."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from parachuted.errors import StorageFailedError
+from parachuted.tools.pruning import Pruning
+from parachuted.vault import Keep, Pruned, Retention, Size
+
+NOTHING = Pruned(writes=0, runs=0, texts=0, text_bytes=0, over_bytes=0)
+SIZE = Size(texts=1, text_bytes=2, seen_bytes=3, record_bytes=4, writes=5, since=None)
+
+
+class Counting(Retention):
+    """A retention that counts, does what it is told, and drops nothing."""
+
+    def __init__(self, does: Callable[[Counting], Pruned] = lambda _self: NOTHING) -> None:
+        self.keep, self.passes, self.sizes, self.does = Keep(), [], 0, does
+        self.stopped = threading.Event()
+
+    def prune(self, wanted: Iterable[str]) -> Pruned:
+        self.passes.append(set(wanted))
+        return self.does(self)
+
+    def stop(self) -> None:
+        self.stopped.set()
+
+    def size(self) -> Size:
+        self.sizes += 1
+        return SIZE
+
+
+def pruning(retention: Retention, told: dict[str, str | None], now: list[datetime] | None = None) -> Pruning:
+    async def wanted() -> set[str]:
+        return {"a"}
+
+    moments = now or [datetime(2026, 1, 5, tzinfo=UTC)]
+    return Pruning(retention, wanted=wanted, clock=lambda: moments[0], report=told.__setitem__, soon_s=0)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def test_it_is_done_soon_after_the_start_and_then_daily_by_the_clock(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("parachuted.tools.pruning._LOOK_EVERY_S", 0.001)
+    retention, now = Counting(), [datetime(2026, 1, 5, tzinfo=UTC)]
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(pruning(retention, {}, now).run(), name="pruning")
+        await until(lambda: retention.passes)
+        now[0] += timedelta(hours=23)
+        await asyncio.sleep(0.01)
+        assert retention.passes == [{"a"}]
+        now[0] += timedelta(hours=1)
+        await until(lambda: len(retention.passes) == 2)
+        running.cancel()
+
+
+async def test_who_ends_it_waits_for_the_pass_which_is_told_to_end():
+    began = threading.Event()
+
+    def slow(retention: Counting) -> Pruned:
+        began.set()
+        assert retention.stopped.wait(5)
+        return NOTHING
+
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(pruning(Counting(slow), {}).run(), name="pruning")
+        await until(began.is_set)
+        running.cancel()
+    assert running.cancelled()
+
+
+@pytest.mark.parametrize("error", [StorageFailedError("the disk is full"), OSError("the disk is full")])
+async def test_a_disk_that_refuses_is_told_until_it_does_not(error: Exception):
+    told: dict[str, str | None] = {}
+    errors = [error]
+
+    def refuse(_retention: Counting) -> Pruned:
+        if errors:
+            raise errors.pop()
+        return NOTHING
+
+    one = pruning(Counting(refuse), told)
+    assert await one.prune() is None
+    assert "the disk is full" in str(told["history size"])
+    assert await one.prune() == NOTHING
+    assert told["history size"] is None
+
+
+async def test_the_size_is_asked_for_once_a_minute_and_after_a_pass():
+    retention = Counting()
+    one = pruning(retention, {})
+    assert [await one.size(), await one.size()] == [SIZE, SIZE]
+    assert retention.sizes == 1
+    await one.prune()
+    await one.size()
+    assert retention.sizes == 2
