@@ -263,7 +263,7 @@ class Daemon:
         parts = CuratorParts(
             store=self.store, objects=self._objects, index=self.index, history=self.history, state=self._state, watches=self.watches,
             reviews=self.reviews, causes=causes, queue=self.queue, bus=bus, clock=clock, notice=self.noticer.notice, audit=self.audit,
-            asker=self.hooks, at_work=self.at_work, origins=self.origins, taints=self.session_taints,
+            asker=self.hooks, at_work=self.at_work, origins=self.origins, taints=SessionTaints(self._state),
         )  # fmt: skip
         self._curator = Curator(parts, self.chosen.backend, model=self.chosen.model, limits=limits)
         budget = settings.budget

@@ -10,13 +10,15 @@ from pathlib import Path
 
 from parachuted.agents import Backend, Limits
 from parachuted.agents.at_work import AtWork
+from parachuted.agents.permission import Permissions
 from parachuted.events import Bus, Event, Problems
 from parachuted.events.audit import Recorder as AuditRecorder
+from parachuted.grants.origins import Origins
 from parachuted.grants.session_taint import SessionTaints
 from parachuted.hooks import Approvals, HookError, Hooks, Listening, Recorder, Runner, Writes
 from parachuted.modules.access import VaultParts
 from parachuted.modules.agent_desk import AgentDesk
-from parachuted.modules.agent_parts import AgentParts, Approval, Boxes, Suggesting
+from parachuted.modules.agent_parts import AgentParts, Boxes
 from parachuted.modules.approved import Approved
 from parachuted.modules.cage import Cages, Sandbox
 from parachuted.modules.given import Sources, make_services
@@ -29,6 +31,7 @@ from parachuted.modules.system_files import SystemFiles
 from parachuted.modules.trust import Trust
 from parachuted.modules.worker import Worker
 from parachuted.state import State
+from parachuted.suggestions import Suggestions
 from parachuted.tasks import Budget, Causes
 from parachuted.vault import History, Objects, printable
 
@@ -105,8 +108,9 @@ class AgentGround:
     at_work: AtWork
     taints: SessionTaints
     boxes: Boxes | None = None
-    approve: Approval | None = None
-    suggesting: Suggesting | None = None
+    origins: Origins | None = None
+    suggestions: Suggestions | None = None
+    permissions: Permissions | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +148,7 @@ def make_modules(
         asker=hooks, is_paused=agents.is_paused, room=asyncio.Semaphore(agents.concurrency),
         tools=modules.tools, call_tool=modules.call_tool,
         declared=modules.agents_of, said=Prompts(ground.home).get, at_work=agents.at_work, taints=agents.taints, boxes=agents.boxes,
-        approve=agents.approve, suggesting=agents.suggesting,
+        origins=agents.origins, suggestions=agents.suggestions, permissions=agents.permissions,
     )  # fmt: skip
     sources = Sources(
         vault=vault, agents=agent_parts, state=ground.folder / "modules", clock=ground.clock,

@@ -10,15 +10,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from parachuted.agents import Backend, Limits, Native, Tool
+from parachuted.agents import Backend, Limits, Native
 from parachuted.agents.at_work import AtWork
+from parachuted.agents.permission import Permissions
 from parachuted.events import Bus
 from parachuted.events.audit import Recorder, Unrecorded
 from parachuted.grants.agent_config import AgentConfig
 from parachuted.grants.agent_grant import AgentGrant
 from parachuted.grants.origin import Taint
+from parachuted.grants.origins import Origins
 from parachuted.grants.session_taint import SessionTaints
 from parachuted.modules.agent_tools import CallTool, ToolSpec
+from parachuted.modules.run_watching import PutForward
+from parachuted.suggestions.tool import Proposing
 from parachuted.tasks import Budget, Causes
 from parachuted.tools.audited import RunAudit
 from parachuted.tools.hooked import AgentHooks, Asker, Unasked
@@ -27,18 +31,25 @@ from parachuted.vault import Author, History, Objects, Written
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxedRun:
-    """What a run's container is made from. `wrote` is told of each write that was checked in, `suggested` of each that was proposed."""
+    """What a run's container is made from. `wrote` hears of each write that was checked in; `put_forward` takes what it may not write."""
 
     run: str
     agent: str
-    session: str | None
     grant: AgentGrant
     author: Author
     taint: Taint
     audit: RunAudit
     hooks: AgentHooks
     wrote: Callable[[Written], None]
-    suggested: Callable[[str], None]
+    put_forward: PutForward | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A run's container. `told` is what the agent is to know of what is in it."""
+
+    native: Native
+    told: str
 
 
 class Boxes(Protocol):
@@ -48,26 +59,10 @@ class Boxes(Protocol):
         """Why no container can be had here, and what to install or do; None: one can."""
         ...
 
-    def open(self, boxed: BoxedRun) -> AbstractAsyncContextManager[Native]:
+    def open(self, boxed: BoxedRun) -> AbstractAsyncContextManager[Opened]:
         """The run's private copy of what it was granted, and the CLI's own tools over it. What it made is checked in when this is left
         without an error, and dropped with one. Raises AgentUnavailableError.
         """
-        ...
-
-
-class Approval(Protocol):
-    """Asks a person whether an agent that needs it may begin."""
-
-    async def __call__(self, *, run: str, session: str | None, agent: str, why: str) -> bool:
-        """Whether the person said yes; no answer is a no."""
-        ...
-
-
-class Suggesting(Protocol):
-    """Makes the tool by which an agent proposes what it may not do."""
-
-    def __call__(self, boxed: BoxedRun) -> Tool:
-        """The tool for that run."""
         ...
 
 
@@ -78,7 +73,8 @@ class AgentParts:
     `tools` are those of all modules, by module, and `call_tool` calls one; `declared` answers the agents that a module's class declares
     beside its manifest, `said` what a person has a module's agents told besides their own instructions (it may read the disk); `is_paused`
     whether a person has stopped new runs; `room` is how many may be at work at once. `boxes` gives a run its container, None: there are
-    none; `approve` asks a person for what begins by leave alone; `suggesting` makes the tool that proposes.
+    none; `origins` says whose texts are a stranger's, `taints` which sessions have read one, `suggestions` takes what may not be written
+    at once, and `permissions` asks a person.
     """
 
     backend: Backend
@@ -103,5 +99,6 @@ class AgentParts:
     at_work: AtWork = field(default_factory=AtWork)
     taints: SessionTaints | None = None
     boxes: Boxes | None = None
-    approve: Approval | None = None
-    suggesting: Suggesting | None = None
+    origins: Origins | None = None
+    suggestions: Proposing | None = None
+    permissions: Permissions | None = None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from parachuted.agents import Called, Job, Said, Tool
 from parachuted.errors import AgentFailedError, ParachuteError
@@ -20,7 +20,10 @@ from parachuted.modules.agent_tools import NoteTools, module_tools
 from parachuted.modules.agent_within import Within
 from parachuted.modules.bounds import Bounds
 from parachuted.modules.cause import causes_at, runs_before
+from parachuted.modules.run_watching import Forwarding, Watching
 from parachuted.modules.skills import Place, Skill, find_skills_of, listed, skill_tool
+from parachuted.suggestions import Proposal, SuggestingRun, Suggestion, suggestion_tool
+from parachuted.suggestions.tool import Proposing
 from parachuted.tasks import Outcome, Task
 from parachuted.tools.account import Account
 from parachuted.tools.audited import RunAudit
@@ -63,7 +66,14 @@ class AgentRun:
         self._written: list[Written] = []
         self._author = Author(by=f"module:{one.name}" if one.module else f"agent:{one.name}", run=self.id, causes=self.task.causes)
         self._bounds = Bounds.of_agent(one.who, grant)
-        self._vault = BoundedVault(vault, self._bounds, lambda: self._author, Caller("agent", one.name, ""), wrote=self._written.append)
+        self._forward = self._forwarding()
+        watching = Watching(
+            run=self.id, session=order.session, grant=grant, taint=self.taint, origins=parts.origins, permissions=parts.permissions,
+            put_forward=self._forward,
+        )  # fmt: skip
+        self._vault = BoundedVault(
+            vault, self._bounds, lambda: self._author, Caller("agent", one.name, ""), wrote=self._written.append, run=watching
+        )  # fmt: skip
         self._root = vault.root
         cause = {"id": self.task.causes[0], "root": None, "depth": 1 + len(self.task.parents), "actor": one.name, "run": self.id}
         self._hooks = AgentHooks(
@@ -106,8 +116,9 @@ class AgentRun:
         """Do the job; the agent's last words. What it did in its container is taken over before this ends."""
         if not self.grant.needs_container or self._parts.boxes is None:
             return await self._follow(self.job)
-        async with self._parts.boxes.open(self._boxed()) as native:
-            return await self._follow(replace(self.job, native=native))
+        async with self._parts.boxes.open(self._boxed()) as opened:
+            system = f"{self.job.system_prompt}\n{opened.told}"
+            return await self._follow(replace(self.job, native=opened.native, system_prompt=system))
 
     def outcome(self) -> Outcome:
         """How it ended, when it ended well."""
@@ -151,20 +162,35 @@ class AgentRun:
 
     def _boxed(self) -> BoxedRun:
         return BoxedRun(
-            run=self.id, agent=self._definition.name, session=self.order.session, grant=self.grant, author=self._author, taint=self.taint,
-            audit=self.audit, hooks=self._hooks, wrote=self._written.append, suggested=self.suggested.append,
+            run=self.id, agent=self._definition.name, grant=self.grant, author=self._author, taint=self.taint, audit=self.audit,
+            hooks=self._hooks, wrote=self._written.append, put_forward=self._forward,
+        )  # fmt: skip
+
+    def _forwarding(self) -> Forwarding | None:
+        if self._parts.suggestions is None:
+            return None
+        return Forwarding(
+            suggestions=self._parts.suggestions, agent=self._definition.name, session=self.order.session, run=self.id,
+            causes=self.task.causes, taint=self.taint, told=self.suggested.append,
         )  # fmt: skip
 
     def _tools(self, skills: Sequence[Skill]) -> Sequence[Tool]:
         one, config = self._definition, self._definition.config
         notes = NoteTools(vault=self._vault, may_write=config.may_write and all(each.may_write for each in self.order.narrowing))
         made = [*notes.tools(), *([skill_tool(skills)] if skills else []), *one.tools]
-        if self._parts.suggesting is not None:
-            made.append(self._parts.suggesting(self._boxed()))
+        if self._parts.suggestions is not None:
+            made.append(self._suggest_tool(self._parts.suggestions, notes))
         if self._parts.call_tool is not None:
             taken = [tool.name for tool in made]
             made += module_tools(self._parts.tools(), one.calls, one.module or "", taken, self._parts.call_tool)
         return made
+
+    def _suggest_tool(self, suggestions: Proposing, notes: NoteTools) -> Tool:
+        run = SuggestingRun(
+            agent=self._definition.name, sees=lambda path: self.grant.may_read(path) or self.grant.may_write(path),
+            session=self.order.session or "", run=self.id, causes=self.task.causes, origin=lambda: self.taint.origin, read=notes.read,
+        )  # fmt: skip
+        return suggestion_tool(_Heard(suggestions=suggestions, told=self.suggested.append), run)
 
     async def _told_of_folder(self) -> str:
         """What the context file of the folder that it works in says, for an agent that is to be told and may read it."""
@@ -188,3 +214,17 @@ class AgentRun:
         if config.allow_user_skills:
             places.append(Place(root=VaultRoot(self._parts.user_home)))
         return places
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Heard:
+    """The suggestions, of which the run remembers its own."""
+
+    suggestions: Proposing
+    told: Callable[[str], None]
+
+    async def propose(self, proposal: Proposal) -> Suggestion:
+        """File one."""
+        suggestion = await self.suggestions.propose(proposal)
+        self.told(suggestion.id)
+        return suggestion

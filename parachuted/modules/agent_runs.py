@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from parachuted.agents import Limits
 from parachuted.agents.at_work import Working
+from parachuted.agents.permission import Wish
 from parachuted.errors import ActRefusedError, AgentFailedError, AgentUnavailableError, StorageFailedError
 from parachuted.grants.agent_grant import AgentGrant
 from parachuted.grants.granting import build_grant, may_begin
@@ -143,10 +144,11 @@ class AgentRuns:
 
     async def _approve(self, run: AgentRun) -> None:
         """An agent that a person has to allow for each session is allowed, or does not begin."""
-        one, ask = run.order.definition, self._parts.approve
+        one, permissions = run.order.definition, self._parts.permissions
         if not one.config.requires_explicit_approval:
             return
-        if ask is None or not await ask(run=run.id, session=run.order.session, agent=one.name, why=f"{one.who} asks to begin"):
+        wish = Wish(kind="trusted", what=one.name, why=f"{one.who} asks to begin")
+        if permissions is None or not await permissions.ask(run=run.id, session=run.order.session, agent=one.name, wish=wish):
             raise ActRefusedError(f"{one.who} begins only when a person allows it, and nobody did; see `parachute permissions list`")
 
     async def _begin(self, run: AgentRun) -> None:
@@ -165,6 +167,8 @@ class AgentRuns:
 
     async def _end(self, run: AgentRun, outcome: Outcome) -> None:
         run.audit.ended(outcome)
+        if self._parts.permissions is not None:
+            self._parts.permissions.end_run(run.id)
         try:
             await finished(self._accounts.close, run.account, outcome, self._parts.clock())
             if self._parts.taints is not None and run.session is not None:

@@ -138,6 +138,10 @@ class Sandboxes:
             yield line
         self._drop_warm()
 
+    def has_left_something(self) -> bool:
+        """Whether an earlier life has left folders, and so perhaps containers. It reads the disk, and asks no engine."""
+        return self._folder.is_dir() and any(self._folder.iterdir())
+
     async def sweep(self) -> int:
         """Remove what an earlier life left: containers, and the folders of their slots. How many containers; none without an engine."""
         found = 0

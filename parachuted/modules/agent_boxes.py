@@ -1,0 +1,94 @@
+"""Agent boxes: the container of one run, put together: a slot, the private copy of the notes in it, and the gate around the CLI's tools."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from parachuted.agents import Box
+from parachuted.agents.sandbox.sandboxes import Sandboxes
+from parachuted.errors import StorageFailedError
+from parachuted.events.audit import Recorder
+from parachuted.grants.bash_rules import check_command
+from parachuted.grants.origins import Origins
+from parachuted.modules.agent_parts import BoxedRun, Opened
+from parachuted.tools.checkin import Change
+from parachuted.tools.checkout import Checkout, Filled
+from parachuted.tools.native import make_native
+from parachuted.vault import Index, Objects, Store, VaultRoot
+
+log = logging.getLogger(__name__)
+
+_MOST_TOLD = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentBoxes:
+    """`Boxes` of one vault. `private` are folders that are never copied into one, such as the daemon's home."""
+
+    sandboxes: Sandboxes
+    root: VaultRoot
+    store: Store
+    index: Index
+    objects: Objects
+    origins: Origins
+    audit: Recorder
+    notice: Callable[[Iterable[str]], Awaitable[None]]
+    user_home: Path
+    private: tuple[Path, ...] = ()
+
+    async def problem(self) -> str | None:
+        """Why no container can be had here."""
+        return (await self.sandboxes.status()).problem
+
+    @asynccontextmanager
+    async def open(self, boxed: BoxedRun) -> AsyncIterator[Opened]:
+        """The run's copy, filled, and the tools over it."""
+        grant = boxed.grant
+        config, is_writable = grant.sandbox, grant.sandbox.workspace_access == "rw"
+        async with self.sandboxes.prepare(config, is_writable=is_writable) as slot:
+            checkout = self._checkout(boxed, slot.work, slot.outside)
+            try:
+                filled = await checkout.fill()
+                box = Box(
+                    config=config, work=slot.work, is_writable=is_writable, home=slot.home, sockets=slot.sockets, network=grant.network
+                )  # fmt: skip
+                native = make_native(
+                    grant=grant, box=box, checkout=checkout, taint=boxed.taint, hooks=boxed.hooks, audit=boxed.audit,
+                    check_command=check_command,
+                )  # fmt: skip
+                yield Opened(native=native, told=_told(filled))
+                last = await checkout.check_in("the end of the run")
+                if last.refused:
+                    log.info("some of an agent's last work was not taken over", extra={"run": boxed.run, "refused": len(last.refused)})
+            finally:
+                await checkout.drop()
+
+    def _checkout(self, boxed: BoxedRun, work: Path, outside: Path) -> Checkout:
+        forward = boxed.put_forward
+
+        async def suggest(change: Change) -> str:
+            if forward is None:
+                raise StorageFailedError("there is nobody who takes suggestions")
+            return await forward(change.action, change.path, change.base, change.data, boxed.taint.why())
+
+        return Checkout(
+            root=self.root, store=self.store, index=self.index, objects=self.objects, grant=boxed.grant, author=boxed.author,
+            origins=self.origins, taint=boxed.taint, folder=work, suggest=None if forward is None else suggest, notice=self.notice,
+            uid=self.sandboxes.user[0], outside=outside, user_home=self.user_home, private=self.private, audit=self.audit,
+            wrote=boxed.wrote,
+        )  # fmt: skip
+
+
+def _told(filled: Filled) -> str:
+    """What the agent is told of its copy."""
+    lines = [f"Your copy has {filled.files} files."]
+    lines += [f"/outside/{name} is a copy of {path}, to read." for path, name in filled.outside]
+    if filled.left_out:
+        lines.append("Left out of it:")
+        lines += [f"- {path}: {why}" for path, why in filled.left_out[:_MOST_TOLD]]
+        lines += [f"- and {len(filled.left_out) - _MOST_TOLD} more"] if len(filled.left_out) > _MOST_TOLD else []
+    return "\n".join(lines) + "\n"
