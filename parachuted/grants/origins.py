@@ -9,7 +9,8 @@ person does not clear the record, since most of the text may still be a stranger
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import cast
 
 from parachuted.grants.origin import UNTRUSTED, Origin
@@ -20,6 +21,7 @@ from parachuted.vault import digest_of, parse_note
 DEFAULT_UNTRUSTED = ("Inbox/**", "Clippings/**", "Imports/**")
 _MOST_DIGESTS = 50
 _TRUSTED = "trusted"
+_EMPTY = digest_of(b"")
 
 
 class Origins:
@@ -45,7 +47,7 @@ class Origins:
         if row is not None and row["origin"] in UNTRUSTED:
             return cast("Origin", row["origin"])
         with self._lock:
-            known = self._by_digest.get(digest) if digest is not None else None
+            known = self._by_digest.get(digest) if digest not in {None, _EMPTY} else None  # nothing is nobody's text
         return known or ("imported" if any(glob.matches(path) for glob in self._globs) else "you")
 
     def of_text(self, path: str, data: bytes, digest: str | None = None) -> Origin:
@@ -59,10 +61,29 @@ class Origins:
             return
         row = self._table.take(path)
         before = [] if row is None else [one for one in _digests(row) if one != digest]
-        first = row["origin"] if row is not None and row["origin"] in UNTRUSTED else origin
+        first = _first(row, origin)
         self._table.put(path, {"origin": first, "digests": [*before, digest][-_MOST_DIGESTS:]})
         with self._lock:
-            self._by_digest.setdefault(digest, cast("Origin", first))
+            self._by_digest.setdefault(digest, first)
+
+    @contextmanager
+    def writing(self, path: str, origin: Origin) -> Iterator[Callable[[str | None], None]]:
+        """Around a write: what was written is told to what this answers. The record is there before it, so that no kill in between leaves a
+        stranger's text for a trusted one; a write that raises leaves what was recorded before.
+        """
+        if origin not in UNTRUSTED:
+            yield lambda _digest: None
+            return
+        before = self._table.take(path)
+        self._table.put(path, {"origin": _first(before, origin), "digests": [] if before is None else list(_digests(before))})
+        try:
+            yield lambda digest: self.wrote(path, digest, origin)
+        except BaseException:
+            if before is None:
+                self._table.drop(path)
+            else:
+                self._table.put(path, before)
+            raise
 
     def moved(self, source: str, target: str) -> None:
         """A file has another path: what is recorded of it goes along."""
@@ -95,6 +116,12 @@ class Origins:
         }
         with self._lock:
             self._by_digest = found
+
+
+def _first(row: Mapping[str, object] | None, origin: Origin) -> Origin:
+    """What a path counts as that was written before, and is now written by a run of that origin."""
+    before = row["origin"] if row is not None else None
+    return before if before in UNTRUSTED else origin
 
 
 def _digests(row: Mapping[str, object]) -> Sequence[str]:

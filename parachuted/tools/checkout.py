@@ -381,9 +381,10 @@ class Checkout:
             raise StorageFailedError(self._audit.refusal)
         try:
             data = self._data(act) if act.digest is not None else b""
-            with self._root.straight():
+            with self._root.straight(), self._origins.writing(act.path, self._taint.origin) as told:
                 self._refuse_watching(act, data)
                 written = self._made(act, data)
+                told(written.after)
         except ConflictError as error:
             self._conflict(act, error, data, outcome)
         except StorageFailedError:
@@ -426,8 +427,6 @@ class Checkout:
         if act.source is not None:
             self._origins.moved(act.source, act.path)
             self._held.pop(act.source, None)
-        if self._taint:
-            self._origins.wrote(written.path, written.after, self._taint.origin)
         if written.changed:
             outcome.written.append(written)
             outcome.touched += filter(None, (written.path, act.source))

@@ -7,18 +7,22 @@ checked, and whatever is wrong is answered as text and changes nothing.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import functools
 import json
 import re
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ParamSpec, TypeVar
 
 from parachuted.agents import Tool, ToolResult
 from parachuted.errors import ConflictError, NotFoundError, ParachuteError, PathRefusedError
+from parachuted.grants.origin import UNTRUSTED, Origin, Taint
+from parachuted.grants.origins import Origins
 from parachuted.vault import (
     AppendToSection,
     Author,
@@ -54,7 +58,11 @@ class Grant:
 
 @dataclass(slots=True, kw_only=True)
 class ContextFiles:
-    """The tools of one run, and a record of what they did. `read` holds the digest of each text as the agent last saw it."""
+    """The tools of one run, and a record of what they did. `read` holds the digest of each text as the agent last saw it.
+
+    `taint` is what it has read of strangers' texts, as `origins` knows them: its own note is its lane, and what it then writes there is no
+    more to be trusted than that.
+    """
 
     store: Store
     grant: Grant
@@ -63,6 +71,8 @@ class ContextFiles:
     read: dict[str, str] = field(default_factory=dict)
     written: list[Written] = field(default_factory=list)
     declined: str | None = None
+    origins: Origins | None = None
+    taint: Taint = field(default_factory=Taint)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def tools(self) -> tuple[Tool, ...]:
@@ -100,6 +110,7 @@ class ContextFiles:
         except ParachuteError as error:
             return _refused(error.message)
         self.read[path] = content.digest
+        self.saw(path, content.data)
         text = content.data[:_LARGEST_ANSWER].decode("utf-8", "replace")
         return ToolResult(text=text if len(content.data) <= _LARGEST_ANSWER else f"{text}\n(cut: the file has {len(content.data)} bytes)")
 
@@ -126,6 +137,13 @@ class ContextFiles:
         self.declined = " ".join(_UNPRINTABLE.sub(" ", reason).split())[:500]
         return ToolResult(text="Noted. Nothing was written.")
 
+    def saw(self, path: str, data: bytes, digest: str | None = None) -> None:
+        """The agent has been shown that text of that file."""
+        self.taint.read(printable(path), self._origin(path, data, digest))
+
+    def _origin(self, path: str, data: bytes, digest: str | None = None) -> Origin:
+        return self.origins.of_text(path, data, digest) if self.origins is not None else "you"
+
     def _read(self, path: VaultPath) -> Content:
         """The file itself. A link that has come to stand there since leads to what nobody granted."""
         if self.store.resolve(path) != path:
@@ -143,7 +161,9 @@ class ContextFiles:
                 return _refused(f"{HISTORY} only grows, and there is nothing to add")
             if found is not None and _is_above_history(found, note):
                 return _refused(f"{_shown(section)} holds the section {HISTORY}, which only grows; name one of the sections in it")
-            written = self.store.edit(path, self._edit(name, content, found), self.author, base=self.read.get(path))
+            with self._recorded(path) as told:
+                written = self.store.edit(path, self._edit(name, content, found), self.author, base=self.read.get(path))
+                told(written.after)
         except ConflictError:
             return _refused("a person changed this section meanwhile; read the file again, then decide anew")
         except ParachuteError as error:
@@ -152,6 +172,12 @@ class ContextFiles:
         if written.after is not None and not written.merged:  # what was merged in, the agent has not read
             self.read[path] = written.after
         return ToolResult(text=f"{name} of {printable(path)} is written." if written.changed else f"{name} already says that.")
+
+    def _recorded(self, path: VaultPath) -> AbstractContextManager[Callable[[str | None], None]]:
+        """Around a write: whose words it is made of is kept."""
+        if self.origins is None:
+            return contextlib.nullcontext(lambda _digest: None)
+        return self.origins.writing(path, self.taint.origin)
 
     def _edit(self, name: str, content: str, found: Section | None) -> ReplaceSection | AppendToSection:
         if not _is_history(found.title if found is not None else name):
@@ -170,6 +196,8 @@ class ContextFiles:
             return None
         except ParachuteError as error:
             return {"path": printable(path), "level": level, "title": None, "description": error.message}
+        if not self.taint and self._origin(path, note.data) in UNTRUSTED:  # a list is no reason to have read a stranger's words
+            return {"path": printable(path), "level": level, "title": None, "description": STRANGERS}
         return {"path": printable(path), "level": level, "title": note.title, "description": description_of(note)}
 
     @staticmethod
@@ -235,6 +263,7 @@ def _shown(value: object) -> str:
     return repr(value[:_SHOWN]) if isinstance(value, str) else reprlib.repr(value)
 
 
+STRANGERS = "(a stranger's text; read it if the task needs it)"
 LIST = "List the context files of this task: your own note (level self) and those it watches, with title and description."
 READ = "Read one context file of this task."
 UPDATE = (

@@ -22,6 +22,9 @@ from parachuted.errors import (
 )
 from parachuted.events import Bus
 from parachuted.events.audit import Recorder, Unrecorded
+from parachuted.grants.origin import Taint
+from parachuted.grants.origins import Origins
+from parachuted.grants.session_taint import SessionTaints
 from parachuted.hooks import told_cause, told_data
 from parachuted.state import State
 from parachuted.tasks import Causes, Outcome, Queue, Task
@@ -62,6 +65,8 @@ class Parts:
     audit: Recorder = field(default_factory=Unrecorded)
     asker: Asker = field(default_factory=Unasked)
     at_work: AtWork = field(default_factory=AtWork)
+    origins: Origins | None = None
+    taints: SessionTaints | None = None
 
 
 class Curator:
@@ -98,7 +103,7 @@ class Curator:
             audit.ended(Outcome(result="failed", reason="the run was ended with the daemon, and is done again"))
             raise
         audit.ended(outcome)
-        await self._end(looked, account, outcome)
+        await self._end(looked, account, outcome, files.taint)
         paths = [printable(path) for path in account.net]
         cost = account.cost.cost_usd if account.cost else 0.0
         extra = {"run": task.run, "watcher": printable(task.watcher), "outcome": outcome.result, "reason": outcome.reason}
@@ -129,13 +134,24 @@ class Curator:
         changes = changed_notes(reviews, parts.objects)
         grant = _grant(watcher, [review for review in reviews if review.reviewing], parts.watches.watched_by(watcher))
         files = ContextFiles(
-            store=parts.store, grant=grant, author=Author(by=NAME, run=str(task.run), causes=task.causes), clock=parts.clock
+            store=parts.store, grant=grant, author=Author(by=NAME, run=str(task.run), causes=task.causes), clock=parts.clock,
+            origins=parts.origins,
         )  # fmt: skip
+        self._taint(files, reviews, self._session(task.watcher))
         account = Account(
             task=task, backend=self._backend.name, model=self._model, started=parts.clock(), changes=changes, written=files.written,
             prompt=prompt_for(watcher, self._own_text(files), changes),
         )  # fmt: skip
         return files, account
+
+    def _taint(self, files: ContextFiles, reviews: Sequence[Review], session: str | None) -> None:
+        """What it has read before it begins: the differences that it is told, and all of the session that it goes on with."""
+        parts = self._parts
+        if session is not None and parts.taints is not None:
+            parts.taints.recall(session, files.taint)
+        for review in reviews if parts.origins is not None else ():
+            for digest in filter(None, (review.base, review.reviewing)):
+                files.saw(review.path, parts.objects.get(digest) or b"", digest)
 
     def _own_text(self, files: ContextFiles) -> str:
         """The watcher's own note. What the agent is shown of it is what its edits are decided on."""
@@ -144,6 +160,7 @@ class Curator:
         except ParachuteError as error:
             return f"(cannot be read: {error.message})"
         files.read[files.grant.own] = content.digest
+        files.saw(files.grant.own, content.data)
         text = content.data[:_LARGEST_OWN].decode("utf-8", "replace")
         return text if len(content.data) <= _LARGEST_OWN else f"{text}\n(cut: the note has {len(content.data)} bytes)"
 
@@ -223,22 +240,24 @@ class Curator:
             return None
         return str(row["session_id"])
 
-    def _keep_session(self, account: Account) -> None:
+    def _keep_session(self, account: Account, taint: Taint) -> None:
         if account.cost is not None and account.cost.session_id is not None:
             watcher, session = account.task.watcher, account.cost.session_id
+            if self._parts.taints is not None:
+                self._parts.taints.keep(session, taint)
             before = self._sessions.take(watcher)
             went_on = before is not None and before["session_id"] == session and before["runs"] < _LONGEST_SESSION
             runs = before["runs"] + 1 if before is not None and went_on else 1
             self._sessions.put(watcher, {"backend": self._backend.name, "session_id": session, "runs": runs})
 
-    async def _end(self, looked: Sequence[Review], account: Account, outcome: Outcome) -> None:
+    async def _end(self, looked: Sequence[Review], account: Account, outcome: Outcome, taint: Taint) -> None:
         """Record the end. The work is done and must not be done again, so while the disk refuses this waits for it."""
         at = self._parts.clock()
         while True:
             try:
                 await self._parts.notice([written.path for written in account.written if written.changed])
                 await asyncio.to_thread(self._accounts.close, account, outcome, at)
-                self._keep_session(account)
+                self._keep_session(account, taint)
                 await self._settle(account.task, looked, failed=outcome.result == "failed")
             except (StorageFailedError, OSError) as error:
                 log.warning("a run's end could not be recorded yet", extra={"run": account.task.run, "error": str(error)})

@@ -140,3 +140,30 @@ def test_what_is_kept_of_one_path_is_bounded(origins: Origins, state: State):
     row = state.table("origins").take("Daily/a.md")
     assert row is not None
     assert len(row["digests"]) == 50
+
+
+def test_a_kill_between_the_write_and_its_record_leaves_no_strangers_text_trusted(origins: Origins, state: State):
+    writing = origins.writing("Daily/a.md", "web")
+    writing.__enter__()
+
+    assert Origins(state).of_text("Daily/a.md", MAIL) == "web"
+
+
+def test_a_write_that_was_refused_leaves_what_was_known_before(origins: Origins):
+    for before in ("you", "bot"):
+        if before == "bot":
+            origins.wrote("Daily/a.md", digest_of(MAIL), "bot")
+        with pytest.raises(RuntimeError), origins.writing("Daily/a.md", "web"):
+            raise RuntimeError
+        assert origins.of_text("Daily/a.md", MAIL) == before
+
+
+def test_a_write_of_a_trusted_run_costs_no_record(origins: Origins):
+    with origins.writing("Daily/a.md", "agent") as told:
+        told(digest_of(b"x"))
+    assert origins.recorded() == {}
+
+
+def test_no_text_at_all_is_nobodys(origins: Origins):
+    origins.wrote("Daily/a.md", digest_of(b""), "web")
+    assert origins.of_text("Daily/b.md", b"") == "you"
