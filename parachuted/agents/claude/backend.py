@@ -23,6 +23,7 @@ from parachuted.errors import AgentFailedError, AgentUnavailableError
 log = logging.getLogger(__name__)
 
 _GRACE_S = 2.0
+_NO_PREFLIGHT = '{"skipWebFetchPreflight":true}'  # which hosts it may reach, our proxy decides, and no server of Anthropic's
 
 
 class _SessionLostError(AgentFailedError):
@@ -150,6 +151,7 @@ class ClaudeBackend:
                 **({"PostToolUse": look_after, "PostToolUseFailure": look_after} if toolbox.native else {}),
             },
             model=job.model or self._settings.model,
+            settings=_NO_PREFLIGHT if "WebFetch" in toolbox.native else None,
             max_turns=job.limits.max_turns,
             max_budget_usd=job.limits.max_cost_usd if self._settings.is_direct else None,
             resume=session,

@@ -39,7 +39,7 @@ async def test_one_that_never_stops_talking_is_cut_off(shell):
     async with shell("yes '{}'") as container:
         transport = AgentContainer(container)
         await transport.connect()
-        with pytest.raises(CLIJSONDecodeError, match="100001 lines .* more than any agent says"):
+        with pytest.raises(CLIJSONDecodeError, match=r"100001 lines .* more than any agent says"):
             await drain(transport)
         await transport.close()
 
