@@ -59,6 +59,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_contexts(commands)
     _add_audit(commands)
     _add_modules(commands)
+    _add_suggestions(commands)
     return parser
 
 
@@ -267,6 +268,7 @@ def _add_explaining(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
     undo.add_argument("run_name", metavar="RUN", help="as `parachute runs` lists it")
     _json(undo)
+    _add_past(commands)
     usage = _add(
         commands,
         "usage",
@@ -279,6 +281,25 @@ def _add_explaining(commands: argparse._SubParsersAction[_Parser]) -> None:
     doctor = _add(commands, "doctor", "ask:doctor", "what is wrong, and what to do", "Check the daemon, the vault and every note.")
     doctor.add_argument("--accept-missing", action="store_true", help="files that are gone were meant to go: take them as deleted")
     _json(doctor)
+
+
+def _add_past(commands: argparse._SubParsersAction[_Parser]) -> None:
+    says = "List the versions of a file: when, who, in which run, and how many lines came and went. Moves are followed."
+    history = _add(commands, "history", "past:history", "the versions of a file", says)
+    history.add_argument("file", metavar="FILE", help="a note, by its path in the vault or on the disk, or one that is gone")
+    history.add_argument("-n", "--limit", type=int, default=20, metavar="N", help="how many (default: 20, at most 1000)")
+    _json(history)
+    diff = _add(
+        commands, "diff", "past:diff", "what a run changed", "Show what a run, and all that followed from it, changed in every file."
+    )
+    diff.add_argument("run_name", metavar="RUN", help="as `parachute runs` lists it")
+    diff.add_argument("--only", action="store_true", help="this run alone, without what followed from it")
+    _json(diff)
+    says = "Bring a file back as it was before a run, or in a version. It can be undone, as any run; a file that was deleted comes back."
+    restore = _add(commands, "restore", "past:restore", "bring a file back as it was", says)
+    restore.add_argument("file", metavar="FILE@RUN", help="or FILE@VERSION, as `parachute history FILE` lists it")
+    restore.add_argument("--after", action="store_true", help="as it was after the run, not before it")
+    _json(restore)
 
 
 def _add_audit(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -350,6 +371,32 @@ def _add_modules(commands: argparse._SubParsersAction[_Parser]) -> None:
     new.add_argument("--folder", metavar="PATH", help="where (default: the vault's Modules/NAME)")
     test = _add(parts, "test", "modules:modules_test", "run its tests", "Run the module's own tests.")
     test.add_argument("name", metavar="NAME", help="a module of the vault, or a folder")
+
+
+def _add_suggestions(commands: argparse._SubParsersAction[_Parser]) -> None:
+    about = "Changes that agents and modules would make and may not. They are files in Suggestions/ too: ticking a box there is the same."
+    parts = _add(commands, "suggestions", None, "what agents would change", about).add_subparsers(metavar="COMMAND", required=True)
+    listed = _add(parts, "list", "suggestions:suggestions_list", "those that wait", "List the suggestions that wait for you.")
+    listed.add_argument("--all", action="store_true", help="earlier ones too, and how often each agent's were accepted")
+    show = _add(parts, "show", "suggestions:suggestions_show", "one of them", "Show what a suggestion would change, and why.")
+    approve = _add(parts, "approve", "suggestions:suggestions_approve", "do it", "Do what it suggests; `parachute undo` takes it back.")
+    reject = _add(
+        parts,
+        "reject",
+        "suggestions:suggestions_reject",
+        "let it be",
+        "Reject a suggestion; nothing changes.",
+    )
+    reject.add_argument("--reason", metavar="TEXT", help="why not, for the record")
+    edit = _add(parts, "edit", "suggestions:suggestions_edit", "do it otherwise", "Change its text in $EDITOR, and do that.")
+    edit.add_argument("--payload", metavar="FILE", help="take this payload, as JSON, in place of asking your editor; - is stdin")
+    everything = _add(parts, "approve-all", "suggestions:suggestions_approve_all", "do all", "Do all that wait, the oldest first.")
+    for parser in (show, edit):
+        parser.add_argument("id", metavar="ID", help="as `parachute suggestions list` names it")
+    for parser in (approve, reject):
+        parser.add_argument("ids", nargs="+", metavar="ID", help="as `parachute suggestions list` names it")
+    for parser in (listed, show, approve, reject, edit, everything):
+        _json(parser)
 
 
 def _add_contexts(commands: argparse._SubParsersAction[_Parser]) -> None:

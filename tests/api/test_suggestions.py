@@ -101,7 +101,7 @@ async def test_who_may_not_write_the_file_cannot_have_it_written_by_an_approval(
 async def test_a_limited_key_cannot_have_a_note_watch_what_it_may_not_read(live: Live, vault):
     save(vault / "Projects/a.md", "# A\n")
     async with live() as life:
-        made = await propose(life, "Projects/a.md", {"key": "watch", "value": ["/Daily/**"]})
+        made = await propose(life, "Projects/a.md", {"key": "watch", "value": ["Daily/**"]})
         key = key_of(life, "curator:read,write", "vault:read,write", paths=["Projects/**"])
         status, says = await refused(life, "POST", f"/api/suggestions/{made.id}/approve", headers=key)
     assert status == 422

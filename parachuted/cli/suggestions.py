@@ -1,0 +1,143 @@
+"""Suggestions commands: list, show, approve, reject, edit, approve-all. The running daemon answers them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from parachuted.cli.client import ask
+from parachuted.cli.show import count, say, say_diff, say_json, say_table, when
+from parachuted.errors import ParachuteError
+
+_NONE = "No suggestion waits. What agents may not do themselves, they suggest; `parachute suggestions list --all` shows earlier ones."
+_TEXTS = ("text", "content", "value", "to")
+_SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
+
+
+def suggestions_list(options: Namespace) -> int:
+    """`parachute suggestions list [--all]`."""
+    answer = ask("GET", "/api/suggestions" + ("" if options.all else "?status=pending"))
+    if options.json:
+        say_json(answer)
+        return 0
+    rows = [(one["id"], one["title"], one["source_agent"], when(one["timestamp"]), one["status"]) for one in answer["suggestions"]]
+    say_table(rows, ("SUGGESTION", "WHAT", "BY", "AT (UTC)", "STATUS"), nothing=_NONE)
+    if options.all:
+        for one in answer["acceptance"]:
+            decided = one["approved"] + one["modified"] + one["rejected"]
+            say(f"{one['agent']}: {count(decided, one['action'])} decided on, {one['rate']:.0%} accepted")
+    return 0
+
+
+def suggestions_show(options: Namespace) -> int:
+    """`parachute suggestions show ID`."""
+    one = _one(options.id)
+    if options.json:
+        say_json(one)
+        return 0
+    say(f"{one['title']} ({one['id']}): {one['status']}")
+    say(f"by       {one['source_agent']}, {when(one['timestamp'])} UTC{', in run ' + one['run'] if one['run'] else ''}")
+    say(f"because  {one['reasoning']}")
+    if one["origin"] not in {"agent", "you"}:
+        say(f"origin   it was written after text of strangers was read ({one['origin']})")
+    say_diff(one["diff"])
+    if one["text"] is not None:
+        say("the whole new text:")
+        say(one["text"])
+    if one["status"] == "pending":
+        say(f"do it with: parachute suggestions approve {one['id']}")
+    else:
+        say(f"{one['status']} by {one['resolved_by']}: {one['outcome']}")
+    return 0
+
+
+def suggestions_approve(options: Namespace) -> int:
+    """`parachute suggestions approve ID ...`; 1 when one could not be done."""
+    answers = [ask("POST", f"/api/suggestions/{_name(one)}/approve", {}) for one in options.ids]
+    return _tell(answers, as_json=options.json)
+
+
+def suggestions_reject(options: Namespace) -> int:
+    """`parachute suggestions reject ID ... [--reason TEXT]`."""
+    answers = [ask("POST", f"/api/suggestions/{_name(one)}/reject", {"reason": options.reason or ""}) for one in options.ids]
+    return _tell(answers, as_json=options.json)
+
+
+def suggestions_approve_all(options: Namespace) -> int:
+    """`parachute suggestions approve-all`; 1 when one could not be done."""
+    answer = ask("POST", "/api/suggestions/approve-all", {})
+    if options.json:
+        say_json(answer)
+        return int(bool(answer["failed"]))
+    for name, why in answer["failed"].items():
+        say(f"failed   {name}: {why}")
+    if not answer["resolved"] and not answer["failed"]:
+        say("No suggestion waits.")
+    return _tell(answer["resolved"], as_json=False) or int(bool(answer["failed"]))
+
+
+def suggestions_edit(options: Namespace) -> int:
+    """`parachute suggestions edit ID [--payload FILE]`: change what it would do, and do that."""
+    one = _one(options.id)
+    if one["status"] != "pending":
+        raise ParachuteError(f"the suggestion {one['id']} was {one['status']} already")
+    payload = _given(options.payload) if options.payload else _edited(one["payload"])
+    if payload == one["payload"]:
+        say("Nothing was changed, so nothing was done; `parachute suggestions approve` does it as it is.")
+        return 0
+    return _tell([ask("POST", f"/api/suggestions/{_name(one['id'])}/modify", {"payload": payload})], as_json=options.json)
+
+
+def _one(name: str) -> Any:  # noqa: ANN401  JSON
+    return ask("GET", f"/api/suggestions/{_name(name)}")
+
+
+def _name(name: str) -> str:
+    """A name as it may stand in a path; what is none is answered as one that does not exist."""
+    return name if name and set(name) <= _SAFE else "none"
+
+
+def _tell(answers: list[Any], *, as_json: bool) -> int:
+    if as_json:
+        say_json(answers)
+    else:
+        for one in answers:
+            say(f"{one['status']:<10} {one['title']}: {one['outcome']}")
+    return int(any(one["status"] == "superseded" for one in answers))
+
+
+def _given(name: str) -> Any:  # noqa: ANN401  JSON
+    """The payload from a file of JSON; `-` is stdin. Raises ParachuteError."""
+    try:
+        return json.loads(sys.stdin.read() if name == "-" else Path(name).expanduser().read_text("utf-8"))
+    except OSError as error:
+        raise ParachuteError(f"{name} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ParachuteError(f"{name} is not JSON: {error}") from error
+
+
+def _edited(payload: dict[str, Any]) -> dict[str, Any]:
+    """The payload with its text as the person leaves it in $EDITOR. Raises ParachuteError."""
+    name = next((one for one in _TEXTS if isinstance(payload.get(one), str)), None)
+    if name is None:
+        raise ParachuteError("there is no text in it that could be edited; --payload FILE gives another payload as JSON")
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if not editor:
+        raise ParachuteError("set $EDITOR to the editor that is to be used, or give --payload FILE")
+    with tempfile.TemporaryDirectory(prefix="parachute-") as folder:
+        file = Path(folder) / "suggestion.md"
+        file.write_text(payload[name], "utf-8")
+        try:
+            ended = subprocess.run([*shlex.split(editor), str(file)], check=False).returncode  # noqa: S603  the person's own editor
+        except OSError as error:
+            raise ParachuteError(f"{editor} could not be started: {error.strerror}") from error
+        if ended:
+            raise ParachuteError(f"{editor} ended with {ended}, so nothing was done")
+        return {**payload, name: file.read_text("utf-8")}
