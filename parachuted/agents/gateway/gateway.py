@@ -109,11 +109,12 @@ class Gateway:
         """A way for that run; left, it leads nowhere, and its requests have ended.
 
         `folder` is where `gateway.sock` is put, for a run that reaches nothing else. Whoever can enter the folder may use it.
-        Raises AgentUnavailableError.
+        Raises AgentUnavailableError, also while an hour's or a day's money is used up; AgentFailedError when its own is, or its cause's.
         """
         run = _Run(ticket=ticket, token=secrets.token_urlsafe(32))
         try:
             await asyncio.to_thread(self._follow, ticket)
+            self._must_have_money(ticket)
             port = await self._listening.port()
             self._runs[run.token] = run
             async with self._listening.socket(folder, partial(self._serve, run)) as socket:
@@ -150,8 +151,7 @@ class Gateway:
             await asyncio.to_thread(self._follow, ticket)
         except StorageFailedError as error:
             raise AgentUnavailableError(error.message) from error
-        if (over := self._refused(ticket)) is not None:
-            raise AgentUnavailableError(str(over))
+        self._must_have_money(ticket)
         try:
             async with self._upstream.ask(MESSAGES, "", {}, json.dumps(document).encode()) as begun:
                 body = await self._whole(begun, ticket)
@@ -239,7 +239,7 @@ class Gateway:
                 data += more
         text = self._upstream.clean(data[:_LARGEST_ERROR].decode("utf-8", "replace"))
         headers = headers_down(begun.response.headers) | _NOT_AGAIN
-        headers.pop("Content-Encoding", None)
+        headers.pop("content-encoding", None)
         return web.Response(status=begun.response.status, body=text.encode(), headers=headers)
 
     async def _whole(self, begun: Begun, ticket: Ticket) -> bytes:
@@ -256,6 +256,12 @@ class Gateway:
             if begun.response.status < _BAD:
                 self._count(ticket, meter, ticket.session)
         return bytes(data)
+
+    def _must_have_money(self, ticket: Ticket) -> None:
+        """What passes with time is waited for."""
+        over = self._refused(ticket)
+        if over is not None:
+            raise (AgentUnavailableError if over.budget in {"usd_per_hour", "usd_per_day"} else AgentFailedError)(str(over))
 
     def _refused(self, ticket: Ticket) -> Over | None:
         over = self.over(ticket)

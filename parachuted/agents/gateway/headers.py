@@ -36,8 +36,8 @@ def headers_up(headers: Mapping[str, str], credential: Mapping[str, str], beta: 
 
 
 def headers_down(headers: Mapping[str, str]) -> dict[str, str]:
-    """What goes back to the agent."""
-    return {name: value for name, value in headers.items() if _passes(name.lower(), _DOWN, _DOWN_PREFIXES)}
+    """What goes back to the agent, in small letters."""
+    return {name.lower(): value for name, value in headers.items() if _passes(name.lower(), _DOWN, _DOWN_PREFIXES)}
 
 
 def token_of(headers: Mapping[str, str]) -> str:

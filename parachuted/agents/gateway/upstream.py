@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from io import BytesIO
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,6 +31,7 @@ _ANTHROPICS = "anthropic.com"
 _CONNECT_S = 10.0
 _SILENCE_S = 600.0
 _IDLE_S = 60.0
+_LARGE = 1 << 20  # aiohttp sends more than that piece by piece, if it may
 _LOGIN_S = 30.0
 _FAULTS = 500
 _REFUSED = 401
@@ -134,8 +136,9 @@ class Upstream:
         is_known = False
         response: aiohttp.ClientResponse | None = None
         try:
+            sent = body if len(body) < _LARGE else BytesIO(body)
             response = await self._open().post(
-                URL(url, encoded=True), data=body, headers=headers, proxy=self._proxy, allow_redirects=False
+                URL(url, encoded=True), data=sent, headers=headers, proxy=self._proxy, allow_redirects=False
             )  # fmt: skip
             begun = Begun(response=response, first=await response.content.readany())
             is_known = True

@@ -1,0 +1,122 @@
+"""A gateway before a scripted model, with a clock that a test moves, and an agent that asks."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from parachuted.agents.gateway import Gateway, Ledger, MoneyLimits, Ticket, Way
+from parachuted.testing import ScriptedMessages
+
+KEY = "sk-ant-canary-0123456789abcdef"
+MODEL = "claude-haiku-4-5-20251001"
+BODY = {"model": MODEL, "max_tokens": 100, "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What an agent got: `pieces` are those it came in; `is_cut` when it broke off."""
+
+    status: int
+    headers: Mapping[str, str]
+    pieces: list[bytes]
+    is_cut: bool = False
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(self.pieces)
+
+    @property
+    def error(self) -> Mapping[str, str]:
+        document = json.loads(self.body)
+        assert document["type"] == "error"
+        return document["error"]
+
+
+@dataclass
+class Bench:
+    """One gateway. `told` are the problems that it reports, as they stand; `now` is its time."""
+
+    gateway: Gateway
+    ledger: Ledger
+    folder: Path
+    now: list[datetime]
+    told: dict[str, str] = field(default_factory=dict)
+    said: list[tuple[str, str | None]] = field(default_factory=list)
+
+    def report(self, subject: str, problem: str | None) -> None:
+        self.said.append((subject, problem))
+        self.told = {**self.told, subject: problem} if problem else {key: self.told[key] for key in self.told if key != subject}
+
+    @asynccontextmanager
+    async def run(self, name: str = "run-1", folder: Path | None = None, **parts: object) -> AsyncIterator[Way]:
+        usual = {"agent": "curator", "causes": ("cause-1",), "session": None, "max_cost_usd": 100.0}
+        async with self.gateway.open(Ticket(run=name, **{**usual, **parts}), folder) as way:
+            yield way
+
+    async def ask(
+        self, way: Way, path: str = "/v1/messages?beta=true", *, token: str | None = None, method: str = "POST",
+        headers: Mapping[str, str] | None = None, body: object = BODY, by_socket: bool = False,
+    ) -> Answer:  # fmt: skip
+        """Ask as the CLI does."""
+        connector = aiohttp.UnixConnector(str(way.socket)) if by_socket else None
+        url = "http://localhost" if by_socket else way.url
+        sent = {"x-api-key": way.token if token is None else token, "anthropic-version": "2023-06-01", **(headers or {})}
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        async with (
+            aiohttp.ClientSession(connector=connector, auto_decompress=False) as session,
+            session.request(method, url + path, data=io.BytesIO(data), headers=sent) as response,
+        ):
+            pieces, is_cut = [], False
+            try:
+                async for piece in response.content.iter_any():
+                    pieces.append(piece)  # noqa: PERF401  what came before a cut counts
+            except aiohttp.ClientError:
+                is_cut = True
+            return Answer(
+                status=response.status,
+                headers={name.lower(): value for name, value in response.headers.items()},
+                pieces=pieces,
+                is_cut=is_cut,
+            )
+
+
+@pytest.fixture
+async def make_bench(tmp_path: Path) -> AsyncIterator[Callable[..., Bench]]:
+    """Makes gateways before a server; keywords override the limits, or the gateway's parts."""
+    async with AsyncExitStack() as stack:
+
+        def make(base_url: str | None, **parts: object) -> Bench:
+            dollars = {name: parts.pop(name, 1_000.0) for name in ("usd_per_cause", "usd_per_hour", "usd_per_day")}
+            now = [datetime(2026, 11, 22, 12, 0, tzinfo=UTC)]
+            ledger = Ledger(tmp_path / "usage.db")
+            usual = {"env": {"ANTHROPIC_API_KEY": KEY}, "vault": tmp_path / "vault", "user_home": tmp_path / "user"}
+            gateway = Gateway(
+                **{**usual, **parts}, base_url=base_url, ledger=ledger, limits=MoneyLimits(**dollars), clock=lambda: now[0]
+            )  # fmt: skip
+            bench = Bench(gateway=gateway, ledger=ledger, folder=tmp_path, now=now)
+            gateway.report_to(bench.report)
+            stack.push_async_callback(gateway.close)
+            return bench
+
+        yield make
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[ScriptedMessages]:
+    async with ScriptedMessages() as api:
+        yield api
+
+
+@pytest.fixture
+def bench(api: ScriptedMessages, make_bench: Callable[..., Bench]) -> Bench:
+    """A gateway before `api`."""
+    return make_bench(api.url)

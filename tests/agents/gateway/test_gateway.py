@@ -1,0 +1,329 @@
+"""Runs reach the model by the gateway alone: with its credential, within their budgets, streamed, counted, and ended with them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+import time
+from datetime import timedelta
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from parachuted.agents.gateway import Ticket, Way
+from parachuted.errors import AgentFailedError, AgentUnavailableError
+from parachuted.testing import Delay, Refusal, Reply, ScriptedMessages, say
+from tests.agents.gateway.conftest import BODY, KEY, MODEL, Bench
+
+MILLION = 1_000_000
+
+
+def costing(usd: float) -> Reply:
+    """An answer of the cheap model at that price."""
+    return Reply(blocks=(say("ok"),), usage={"input_tokens": round(usd * MILLION), "output_tokens": 0})
+
+
+async def test_a_run_s_requests_carry_the_credential_and_not_its_own_proof(bench: Bench, api: ScriptedMessages):
+    api.add([say("hello")], [say("hello")])
+    async with bench.run() as way:
+        answers = [await bench.ask(way), await bench.ask(way, token="", headers={"Authorization": f"Bearer {way.token}"})]
+
+    assert [answer.status for answer in answers] == [200, 200]
+    assert b"hello" in answers[0].body
+    for request in api.asked:
+        assert request.headers["x-api-key"] == KEY
+        assert way.token not in json.dumps(dict(request.headers))
+        assert request.body == BODY
+
+
+async def test_each_run_has_its_own_socket_which_asks_for_no_token(bench: Bench, api: ScriptedMessages, tmp_path):
+    api.add([say("one")], [say("two")])
+    folders = [tmp_path / ("deep" * 30) / name for name in ("a", "b")]  # longer than a socket's name may be
+    for folder in folders:
+        folder.mkdir(parents=True)
+    async with bench.run("run-a", folders[0]) as one, bench.run("run-b", folders[1]) as two:
+        assert stat.S_IMODE(one.socket.stat().st_mode) == 0o666
+        for way, folder in ((one, folders[0]), (two, folders[1])):
+            near = Way(url=way.url, token="", socket=_short(folder, tmp_path))
+            assert (await bench.ask(near, by_socket=True)).status == 200
+        assert (bench.gateway.spent("run-a").requests, bench.gateway.spent("run-b").requests) == (1, 1)
+    assert not list(folders[0].iterdir())
+
+
+def _short(folder, tmp_path):
+    link = tmp_path / f"to-{folder.name}"
+    link.symlink_to(folder)
+    return link / "gateway.sock"
+
+
+@pytest.mark.parametrize("token", ["", "wrong", KEY, "x" * 4000])
+async def test_who_has_no_token_of_a_run_gets_nothing(bench: Bench, api: ScriptedMessages, token):
+    async with bench.run() as way:
+        answer = await bench.ask(way, token=token)
+    assert (answer.status, answer.error["type"]) == (401, "authentication_error")
+    assert api.requests == []
+
+
+async def test_an_ended_run_s_token_and_socket_lead_nowhere(bench: Bench, api: ScriptedMessages):
+    async with bench.run(folder=bench.folder) as way:
+        pass
+    assert (await bench.ask(way)).status == 401
+    assert not way.socket.exists()
+    assert api.requests == []
+
+
+@pytest.mark.parametrize("path", ["/v1/files", "/v1/messages/batches", "/v1/messages/../files", "/v1/models", "/v1//messages", "/"])
+async def test_no_other_path_is_passed_on(bench: Bench, api: ScriptedMessages, path):
+    async with bench.run() as way:
+        answer = await bench.ask(way, path)
+    assert (answer.status, answer.error["type"]) == (404, "not_found_error")
+    assert api.requests == []
+
+
+async def test_tokens_can_be_counted_and_cost_nothing(bench: Bench):
+    async with bench.run() as way:
+        answer = await bench.ask(way, "/v1/messages/count_tokens")
+        head = await bench.ask(way, "/", method="HEAD", body=b"")
+        assert json.loads(answer.body) == {"input_tokens": 100}
+        assert head.status == 200
+        assert bench.gateway.spent("run-1").requests == 0
+
+
+async def test_what_a_run_takes_is_counted_from_the_answers_and_written_down(bench: Bench, api: ScriptedMessages):
+    api.add(costing(0.5), Reply(blocks=(say("x"),), usage={"cache_read_input_tokens": 50}))
+    async with bench.run(causes=("c1", "c2")) as way:
+        await bench.ask(way, headers={"X-Claude-Code-Session-Id": "session-9"})
+        await bench.ask(way, body={**BODY, "stream": False})
+        spent = bench.gateway.spent("run-1")
+    assert spent.usd == pytest.approx(0.5 + (100 + 5 + 20 * 5) / MILLION)
+    assert (spent.requests, spent.output, spent.cached, spent.prompt) == (2, 20, 50, 500_000 + 150)
+    await bench.gateway.close()
+    again = type(bench.ledger)(bench.ledger._path)
+    assert again.spent(cause="c2").usd == pytest.approx(spent.usd)
+    assert again.report(bench.now[0])["sessions"][0]["session"] == "session-9"
+    again.close()
+
+
+@pytest.mark.parametrize(
+    ("limits", "ticket", "says"),
+    [
+        ({}, {"max_cost_usd": 0.9}, "agent.max_cost_usd"),
+        ({"usd_per_cause": 0.9}, {}, "budget.usd_per_cause"),
+        ({"usd_per_hour": 0.9}, {}, "budget.usd_per_hour"),
+        ({"usd_per_day": 0.9}, {}, "budget.usd_per_day"),
+    ],
+)
+async def test_at_a_limit_the_model_is_not_asked_and_the_agent_is_told_why(make_bench, api: ScriptedMessages, limits, ticket, says):
+    bench = make_bench(api.url, **limits)
+    api.add(*[costing(0.5)] * 5)
+    async with bench.run(**ticket) as way:
+        answers = [await bench.ask(way) for _ in range(4)]
+
+    assert [answer.status for answer in answers] == [200, 200, 400, 400]
+    assert answers[2].headers["x-should-retry"] == "false"
+    assert (answers[2].error["type"], says in answers[2].error["message"]) == ("invalid_request_error", True)
+    assert len(api.asked) == 2
+    if "hour" in says:
+        assert says in bench.told["budget:usd_per_hour"]
+
+
+async def test_another_run_of_the_same_cause_is_refused_and_one_of_another_is_not(make_bench, api: ScriptedMessages):
+    bench = make_bench(api.url, usd_per_cause=1)
+    api.add(costing(1), costing(1))
+    async with bench.run("run-1") as way:
+        await bench.ask(way)
+    with pytest.raises(AgentFailedError, match="usd_per_cause"):
+        async with bench.run("run-2"):
+            pass
+    async with bench.run("run-3", causes=("cause-2",)) as way:
+        assert (await bench.ask(way)).status == 200
+
+
+async def test_a_used_up_hour_is_waited_for_and_passes(make_bench, api: ScriptedMessages):
+    bench = make_bench(api.url, usd_per_hour=1)
+    api.add(costing(1), costing(1))
+    async with bench.run("run-1") as way:
+        await bench.ask(way)
+    with pytest.raises(AgentUnavailableError, match="usd_per_hour"):
+        async with bench.run("run-2", causes=()):
+            pass
+    assert "budget:usd_per_hour" in bench.told
+    bench.now[0] += timedelta(hours=1, seconds=1)
+    async with bench.run("run-2", causes=()) as way:
+        assert (await bench.ask(way)).status == 200
+    assert "budget:usd_per_hour" not in bench.told
+
+
+async def test_fifty_requests_at_once_overspend_by_no_more_than_themselves(make_bench, api: ScriptedMessages):
+    bench = make_bench(api.url)
+    api.add(*[costing(0.1)] * 60)
+    async with bench.run(max_cost_usd=0.1) as way:
+        await asyncio.gather(*(bench.ask(way) for _ in range(50)))
+        before = len(api.asked)
+        assert (await bench.ask(way)).status == 400
+    assert len(api.asked) == before <= 50
+    assert bench.gateway.spent("run-1").usd == pytest.approx(before * 0.1)
+
+
+async def test_pieces_pass_as_they_come(make_bench):
+    """The first is here while the far side still waits for us to have it."""
+    had = asyncio.Event()
+
+    async def slowly(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await answer.prepare(request)
+        await answer.write(b"data: one\n\n")
+        await asyncio.wait_for(had.wait(), 5)
+        await answer.write(b"data: two\n\n")
+        return answer
+
+    async with _server(slowly) as url:
+        bench = make_bench(url)
+        async with (
+            bench.run() as way,
+            aiohttp.ClientSession() as session,
+            session.post(way.url + "/v1/messages", json=BODY, headers={"x-api-key": way.token}) as response,
+        ):
+            assert await response.content.readany() == b"data: one\n\n"
+            had.set()
+            assert await response.content.read() == b"data: two\n\n"
+
+
+async def test_an_answer_that_is_cut_off_there_does_not_look_whole_here(bench: Bench, api: ScriptedMessages):
+    api.add(Reply(blocks=(say("x" * 3000),), cut=True))
+    async with bench.run() as way:
+        answer = await bench.ask(way)
+        assert answer.is_cut
+        assert bench.gateway.spent("run-1").output >= 1000
+
+
+async def test_who_goes_away_ends_it_at_the_far_side_too(make_bench):
+    gone = asyncio.Event()
+
+    async def endless(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await answer.prepare(request)
+        try:
+            while True:
+                await answer.write(b'data: {"type": "content_block_delta"}\n\n')
+                await asyncio.sleep(0.001)
+        except (ConnectionError, asyncio.CancelledError):
+            gone.set()
+            raise
+        return answer
+
+    async with _server(endless) as url:
+        bench = make_bench(url)
+        async with bench.run() as way:
+            async with aiohttp.ClientSession() as session:
+                response = await session.post(way.url + "/v1/messages", json=BODY, headers={"x-api-key": way.token})
+                await response.content.readany()
+                response.close()
+            await asyncio.wait_for(gone.wait(), 5)
+
+
+async def test_stopping_all_ends_streams_and_waits_at_once(bench: Bench, api: ScriptedMessages):
+    api.add(*[Delay(seconds=30, then=[say("late")])] * 2)
+    async with bench.run("run-1") as one, bench.run("run-2") as two:
+        asking = [asyncio.ensure_future(bench.ask(way)) for way in (one, two)]  # noqa: TID251
+        while len(api.asked) < 2:
+            await asyncio.sleep(0.005)
+        began = time.monotonic()
+        assert bench.gateway.stop_all() == 2
+        ended = await asyncio.gather(*asking, return_exceptions=True)
+        assert time.monotonic() - began < 1
+        assert all(isinstance(one, aiohttp.ClientError) for one in ended)
+        assert (await bench.ask(one)).error["message"] == "this run was stopped"
+
+
+async def test_what_the_far_side_refuses_is_told_in_its_words_and_without_a_secret(bench: Bench, api: ScriptedMessages):
+    api.add(Refusal(status=400, kind="invalid_request_error", message=f"prompt is too long, {KEY}", headers={"request-id": "req_1"}))
+    async with bench.run() as way:
+        answer = await bench.ask(way)
+        assert bench.gateway.spent("run-1").requests == 0
+    assert (answer.status, answer.error["message"]) == (400, "prompt is too long, [secret]")
+    assert answer.headers["request-id"] == "req_1"
+    assert answer.headers["x-should-retry"] == "false"
+
+
+async def test_a_request_that_is_too_large_is_refused_before_it_is_sent_on(bench: Bench, api: ScriptedMessages):
+    async with bench.run() as way:
+        answer = await bench.ask(way, body=b"x" * (33 << 20))
+    assert (answer.status, answer.error["type"]) == (413, "request_too_large")
+    assert api.requests == []
+
+
+async def test_the_price_of_an_unknown_model_is_told(bench: Bench, api: ScriptedMessages):
+    api.add([say("x")])
+    async with bench.run() as way:
+        await bench.ask(way, body={**BODY, "model": "llama-9"})
+    assert "llama-9" in bench.told["price"]
+
+
+async def test_with_no_login_the_agent_is_told_where_to_look(make_bench, api: ScriptedMessages):
+    bench = make_bench(None, env={})
+    async with bench.run() as way:
+        answer = await bench.ask(way)
+    assert (answer.status, "parachute auth status" in answer.error["message"]) == (401, True)
+
+
+async def test_a_folder_that_is_not_there_is_a_reason_not_to_begin(bench: Bench):
+    with pytest.raises(AgentUnavailableError):
+        async with bench.run(folder=bench.folder / "none"):
+            pass
+
+
+async def test_a_link_in_the_folder_s_place_is_not_followed(bench: Bench, tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with pytest.raises(AgentUnavailableError):
+        async with bench.run(folder=tmp_path / "link"):
+            pass
+
+
+async def test_one_request_of_the_daemon_s_own_is_counted_like_any(bench: Bench, api: ScriptedMessages):
+    api.add(costing(0.25), Refusal(status=429, message=KEY, headers={"retry-after": "100"}), Refusal(status=400, message="no"))
+    ticket = Ticket(run="judge-1", agent="judge", causes=(), session=None, max_cost_usd=1)
+    assert (await bench.gateway.ask(ticket, {"model": MODEL}))["role"] == "assistant"
+    assert bench.gateway.spent("judge-1").usd == 0.25
+    with pytest.raises(AgentUnavailableError) as busy:
+        await bench.gateway.ask(ticket, {"model": MODEL})
+    assert KEY not in str(busy.value)
+    with pytest.raises(AgentFailedError, match="400"):
+        await bench.gateway.ask(ticket, {"model": MODEL})
+
+
+async def test_fifty_streams_at_once_all_arrive(bench: Bench, api: ScriptedMessages):
+    api.add(*[[say(f"<{number}>" + "x" * 100_000)] for number in range(50)])
+    async with bench.run() as way:
+        answers = await asyncio.gather(*(bench.ask(way) for _ in range(50)))
+    assert all(answer.status == 200 and not answer.is_cut and b"message_stop" in answer.body for answer in answers)
+    assert {text for answer in answers for text in [answer.body.partition(b"<")[2].partition(b">")[0]]} == {
+        str(number).encode() for number in range(50)
+    }
+
+
+def _server(handle):
+    """A server of that one handler, at the address that it yields."""
+
+    class Serving:
+        async def __aenter__(self) -> str:
+            app = web.Application()
+            app.router.add_route("*", "/{rest:.*}", handle)
+            self.runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
+            await self.runner.setup()
+            await web.TCPSite(self.runner, "127.0.0.1", 0).start()
+            return f"http://127.0.0.1:{self.runner.addresses[0][1]}"
+
+        async def __aexit__(self, *_: object) -> None:
+            await self.runner.cleanup()
+
+    return Serving()
+
+
+async def test_it_opens_neither_a_file_nor_a_port_before_it_is_used(bench: Bench):
+    assert not list(bench.folder.iterdir())
+    async with bench.run():
+        assert (bench.folder / "usage.db").exists()

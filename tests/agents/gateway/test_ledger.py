@@ -1,0 +1,161 @@
+"""What was spent is known after a restart, a kill and a garbled file, and adds up whichever way it is asked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parachuted.agents.gateway.ledger import Ledger, Spent, Usage
+from parachuted.errors import StorageFailedError
+
+NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+
+
+def usage(usd=0.5, *, run="r1", causes=("c1",), ago=timedelta(), **parts):
+    usual = {"agent": "curator", "session": "s1", "model": "m", "input": 10, "output": 20, "cache_read": 3, "cache_written": 4}
+    return Usage(at=NOW - ago, run=run, causes=causes, usd=usd, **{**usual, **parts})
+
+
+def note(ledger, *usages):
+    for one in usages:
+        ledger.count(one)
+        ledger.keep(one)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = Ledger(tmp_path / "state" / "usage.db")
+    ledger.open(NOW)
+    yield ledger
+    ledger.close()
+
+
+def again(ledger, now=NOW):
+    """The same file in the next life."""
+    ledger.close()
+    later = Ledger(ledger._path)
+    later.open(now)
+    return later
+
+
+def test_sums_by_run_cause_and_time_outlive_a_restart(ledger):
+    note(ledger, usage(1), usage(2, run="r2", causes=("c1", "c2")), usage(4, run="r3", causes=(), ago=timedelta(days=3)))
+    later = again(ledger)
+
+    assert later.spent(run="r2") == Spent(requests=1, usd=2, input=10, output=20, cache_read=3, cache_written=4)
+    assert (later.spent(cause="c1").usd, later.spent(cause="c2").usd, later.spent(cause="c9").usd) == (3, 2, 0)
+    assert later.spent(since=NOW - timedelta(days=1)).usd == 3
+    assert later.spent().usd == 7
+    assert later.spent(run="r1", cause="c2").usd == 0
+    later.close()
+
+
+def test_what_is_followed_is_known_before_it_is_written_down(ledger):
+    note(ledger, usage(1))
+    later = again(ledger)
+    later.follow("r1", ("c1", "c7"))
+    later.count(usage(2, causes=("c7",)))
+
+    assert later.followed("run", "r1").usd == 3
+    assert (later.followed("cause", "c1").usd, later.followed("cause", "c7").usd) == (1, 2)
+    assert later.followed("run", "unknown") == Spent()
+    assert later.followed("run", "r1").prompt == 2 * 17
+    later.close()
+
+
+def test_hours_and_days_pass_and_a_restart_does_not_forget_them(ledger):
+    note(ledger, usage(1, ago=timedelta(hours=23)), usage(2, ago=timedelta(minutes=59)), usage(4))
+    assert ledger.last(NOW) == (6, 7)
+    later = again(ledger)
+    assert later.last(NOW) == (6, 7)
+    assert later.last(NOW + timedelta(minutes=2)) == (4, 7)
+    assert later.last(NOW + timedelta(hours=2)) == (0, 6)
+    assert later.last(NOW + timedelta(days=2)) == (0, 0)
+    later.close()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 5), st.integers(0, 100_000)), max_size=40))
+def test_the_sums_in_memory_are_those_of_the_rows(tmp_path_factory, spendings):
+    ledger = Ledger(tmp_path_factory.mktemp("ledger") / "usage.db")
+    ledger.open(NOW)
+    for usd, ago in sorted(spendings, key=lambda one: -one[1]):
+        note(ledger, usage(usd, ago=timedelta(seconds=ago)))
+    hour, day = ledger.last(NOW)
+    assert hour == pytest.approx(sum(usd for usd, ago in spendings if ago < 3600))
+    assert day == pytest.approx(sum(usd for usd, ago in spendings if ago < 86_400))
+    ledger.close()
+
+
+def test_the_report_adds_up_by_day_agent_model_cause_session_and_run(ledger):
+    note(ledger, usage(1), usage(2, run="r2", agent="judge", model="n", session=None, causes=()), usage(4, run="r3", ago=timedelta(days=2)))
+    note(ledger, usage(64, run="old", ago=timedelta(days=30)))
+    report = ledger.report(NOW, 7)
+
+    assert report["total"]["usd"] == 7
+    assert [(day["date"], day["usd"]) for day in report["days"]] == [("2026-11-22", 3), ("2026-11-20", 4)]
+    assert [(one["agent"], one["usd"]) for one in report["agents"]] == [("curator", 5), ("judge", 2)]
+    assert [(one["run"], one["usd"]) for one in report["runs"]] == [("r3", 4), ("r2", 2), ("r1", 1)]
+    assert [(one["session"], one["requests"]) for one in report["sessions"]] == [("s1", 2)]
+    assert {one["model"]: one["usd"] for one in report["models"]} == {"m": 5, "n": 2}
+    assert [(one["cause"], one["usd"]) for one in report["causes"]] == [("c1", 5)]
+    assert ledger.report(NOW, 60)["total"]["usd"] == 71
+
+
+def test_what_is_older_than_a_year_and_a_bit_goes(ledger):
+    note(ledger, usage(1, ago=timedelta(days=500)), usage(2))
+    later = again(ledger)
+    assert later.spent().usd == 2
+    assert later.spent(cause="c1").usd == 2
+    later.close()
+
+
+@pytest.mark.parametrize("spoil", [lambda _data: b"not a database at all" * 400, lambda data: data[:4096] + os.urandom(len(data) - 4096)])
+def test_a_garbled_file_is_set_aside_and_said(ledger, spoil):
+    note(ledger, *[usage(run=f"r{number}") for number in range(200)])
+    ledger.close()
+    ledger._path.write_bytes(spoil(ledger._path.read_bytes()))
+    later = Ledger(ledger._path)
+    later.open(NOW)
+
+    assert "set aside as usage.db.garbled-" in later.problem
+    assert len(list(ledger._path.parent.glob("usage.db.garbled-*"))) == 1
+    note(later, usage(3))
+    assert again(later).spent().usd == 3
+
+
+def test_nobody_else_may_read_it(ledger):
+    assert ledger._path.stat().st_mode & 0o077 == 0
+
+
+def test_what_was_written_down_outlives_a_kill(tmp_path):
+    code = f"""
+import os, signal
+from datetime import datetime, UTC
+from pathlib import Path
+from parachuted.agents.gateway.ledger import Ledger, Usage
+ledger = Ledger(Path({str(tmp_path / "usage.db")!r}))
+for number in range(50):
+    ledger.keep(Usage(at=datetime.now(UTC), run=str(number), agent="a", causes=("c",), session=None, model="m", input=1, output=1,
+                      cache_read=0, cache_written=0, usd=1.0))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    ledger = Ledger(tmp_path / "usage.db")
+    assert ledger.spent(cause="c").usd == 50
+    assert ledger.problem is None
+    ledger.close()
+
+
+def test_after_its_close_it_says_so_and_counts_on(ledger):
+    ledger.close()
+    with pytest.raises(StorageFailedError):
+        ledger.keep(usage())
+    ledger.count(usage(2))
+    assert ledger.last(NOW)[1] == 2

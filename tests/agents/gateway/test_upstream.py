@@ -1,0 +1,128 @@
+"""The far side: asked again while that may help, left alone when it is down, and never followed elsewhere."""
+
+from __future__ import annotations
+
+import time
+from unittest.mock import patch
+
+import pytest
+
+from parachuted.agents.gateway import upstream
+from parachuted.agents.gateway.upstream import is_on_this_machine
+from parachuted.testing import Refusal, ScriptedMessages, say
+from tests.agents.gateway.conftest import BODY, KEY, Bench
+
+SOON = {"retry-after-ms": "1"}
+
+
+@pytest.mark.parametrize("status", [429, 500, 503, 529])
+async def test_what_passes_is_tried_again_and_the_agent_does_not_notice(bench: Bench, api: ScriptedMessages, status):
+    api.add(Refusal(status=status, headers=SOON), Refusal(status=status, headers=SOON), [say("at last")])
+    async with bench.run() as way:
+        answer = await bench.ask(way)
+    assert (answer.status, b"at last" in answer.body) == (200, True)
+    assert [request.body for request in api.asked] == [BODY] * 3
+
+
+async def test_what_does_not_pass_is_told_after_four_tries_and_not_to_be_tried_again(bench: Bench, api: ScriptedMessages):
+    api.add(*[Refusal(status=529, kind="overloaded_error", headers=SOON)] * 9)
+    async with bench.run() as way:
+        answer = await bench.ask(way)
+    assert (answer.status, answer.error["type"], answer.headers["x-should-retry"]) == (529, "overloaded_error", "false")
+    assert len(api.asked) == 4
+
+
+async def test_a_wait_that_is_too_long_is_told_at_once(bench: Bench, api: ScriptedMessages):
+    api.add(Refusal(status=429, kind="rate_limit_error", headers={"retry-after": "3000"}))
+    began = time.monotonic()
+    async with bench.run() as way:
+        answer = await bench.ask(way)
+    assert time.monotonic() - began < 2
+    assert (answer.status, answer.headers["retry-after"], len(api.asked)) == (429, "3000", 1)
+
+
+async def test_a_far_side_that_is_down_is_left_alone_told_of_and_found_again(make_bench):
+    async with ScriptedMessages() as gone:
+        url = gone.url
+    bench = make_bench(url)
+    with patch.object(upstream, "wait_before_retry", _at_once):
+        async with bench.run() as way:
+            first = await bench.ask(way)
+            second = await bench.ask(way)
+            began = time.monotonic()
+            third = await bench.ask(way)
+            assert time.monotonic() - began < 0.5
+    assert [answer.status for answer in (first, second, third)] == [502, 502, 503]
+    assert "could not be reached" in first.error["message"]
+    assert "asked again in" in third.error["message"]
+    assert third.headers["x-should-retry"] == "false"
+    assert "does not answer" in bench.told["model"]
+
+    breaker = bench.gateway._upstream._breaker
+    breaker._until = 0.0
+    async with ScriptedMessages([[say("back")]]) as api:
+        bench.gateway._upstream.url = api.url
+        async with bench.run() as way:
+            assert (await bench.ask(way)).status == 200
+    assert "model" not in bench.told
+
+
+def _at_once(tries, *_, **__):
+    return 0.0 if tries < 4 else None
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_a_redirect_takes_no_credential_elsewhere(bench: Bench, api: ScriptedMessages, status):
+    async with ScriptedMessages([[say("stolen")]]) as elsewhere:
+        api.add(Refusal(status=status, headers={"Location": elsewhere.url + "/v1/messages"}))
+        async with bench.run() as way:
+            answer = await bench.ask(way)
+        assert elsewhere.requests == []
+    assert (answer.status, "sends elsewhere" in answer.error["message"]) == (502, True)
+    assert "Location" not in answer.headers
+
+
+async def test_a_login_that_was_refused_is_renewed_and_the_request_sent_again(make_bench, api: ScriptedMessages):
+    bench = make_bench(api.url)
+    api.add(Refusal(status=401, kind="authentication_error", message=KEY), Refusal(status=401, message="x"))
+    async with bench.run() as way:
+        answer = await bench.ask(way)
+    assert (answer.status, len(api.asked)) == (401, 1)  # a key cannot be renewed
+    assert KEY not in answer.error["message"]
+
+
+def test_which_addresses_are_this_machine_s_own():
+    assert all(is_on_this_machine(url) for url in ("http://127.0.0.1:1", "http://[::1]:1", "http://localhost"))
+    assert not any(is_on_this_machine(url) for url in ("http://10.0.0.1", "https://api.anthropic.com", "http://localhost.evil.test"))
+
+
+@pytest.mark.parametrize(
+    ("url", "env", "proxy"),
+    [
+        ("https://api.anthropic.com", {"HTTPS_PROXY": "http://p:1"}, "http://p:1"),
+        ("https://api.anthropic.com", {"https_proxy": "http://q:1", "HTTPS_PROXY": "http://p:1"}, "http://q:1"),
+        ("https://api.anthropic.com", {"HTTP_PROXY": "http://p:1"}, None),
+        ("https://api.anthropic.com", {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "x.test, .anthropic.com"}, None),
+        ("https://api.anthropic.com", {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "thropic.com"}, "http://p:1"),
+        ("https://api.anthropic.com", {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "*"}, None),
+        ("http://127.0.0.1:11434", {"HTTP_PROXY": "http://p:1"}, None),
+    ],
+)
+def test_the_proxy_of_the_environment_is_used_as_the_cli_used_it(url, env, proxy):
+    assert upstream._proxy_for(url, env) == proxy
+
+
+@pytest.mark.parametrize(
+    ("url", "is_it"),
+    [
+        ("https://api.anthropic.com", True),
+        ("https://api.anthropic.com:443/x", True),
+        ("http://api.anthropic.com", False),
+        ("https://api.anthropic.com.evil.test", False),
+        ("https://evilanthropic.com", False),
+        ("https://x@evil.test/api.anthropic.com", False),
+        ("https://api.anthropic.com@evil.test", False),
+    ],
+)
+def test_a_login_s_only_destination_is_told_from_what_looks_like_it(url, is_it):
+    assert upstream._is_anthropic(url) is is_it
