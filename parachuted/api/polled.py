@@ -25,6 +25,8 @@ from parachuted.vault import printable
 _MODULE = "system"
 _SESSIONS = "Chat/sessions"
 _USAGE_IS_KEPT_S = 5.0
+_MOST_DAYS = 90
+_WHOSE = ("agents", "models", "causes", "sessions", "runs")
 _UNKNOWN = ("five_hour", "seven_day", "seven_day_sonnet", "seven_day_opus", "extra_usage", "subscription_type", "rate_limit_tier", "error")
 
 
@@ -35,12 +37,18 @@ class MoveBody(AppSent):
     copy_transcript: Annotated[bool, Field(strict=True)] = False
 
 
+class UsageQuery(AppSent):
+    """Over how many days, today among them."""
+
+    days: Annotated[int, Field(ge=1, le=_MOST_DAYS)] = 7
+
+
 class Polled:
     """Its routes."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._usage: tuple[float, dict[str, object]] = (-_USAGE_IS_KEPT_S, {})
+        self._usage: dict[int, tuple[float, dict[str, object], dict[str, object] | None]] = {}
 
     def routes(self) -> list[Route]:
         """All of them."""
@@ -55,7 +63,8 @@ class Polled:
             ),
             Route(
                 method="GET", path="/api/usage", module=_MODULE, capability="read", handle=self.usage,
-                summary="What runs took today, and what is known of the account's allowance.", answers={200: told.Usage},
+                query=UsageQuery, answers={200: told.Usage},
+                summary="What runs took today, what the model cost, and the account's allowance as far as known.",
             ),
             Route(
                 method="GET", path="/supervisor/status", module=_MODULE, capability="admin", handle=self.supervisor,
@@ -84,13 +93,19 @@ class Polled:
         """`POST /api/scheduler/reload`."""
         return json_answer({"status": "ok", "count": len(self._jobs())})
 
-    async def usage(self, _call: Call) -> web.Response:
-        """`GET /api/usage`. What the account has left is known to Anthropic alone, which is not asked."""
-        now, (counted, known) = time.monotonic(), self._usage
+    async def usage(self, call: Call) -> web.Response:
+        """`GET /api/usage[?days=N]`. What the account has left is known to Anthropic alone, which is not asked.
+
+        A key for a part of the vault is told sums, and not for whom: runs and causes may be of notes that it does not see.
+        """
+        now, days = time.monotonic(), call.query(UsageQuery).days
+        counted, known, spent = self._usage.get(days, (-_USAGE_IS_KEPT_S, {}, None))
         if now - counted >= _USAGE_IS_KEPT_S:
-            known = await asyncio.to_thread(self._spent)
-            self._usage = (now, known)
-        return json_answer({**dict.fromkeys(_UNKNOWN), **known})
+            known, spent = await asyncio.to_thread(self._counted, days)
+            self._usage[days] = (now, known, spent)
+        if spent is not None and call.grant.alternatives is not None:
+            spent = {**spent, **{name: [] for name in _WHOSE}}
+        return json_answer({**dict.fromkeys(_UNKNOWN), **known, "spent": spent})
 
     async def supervisor(self, call: Call) -> web.Response:
         """`GET /supervisor/status`: systemd or launchd supervises; this is the daemon's own word."""
@@ -124,6 +139,14 @@ class Polled:
     def _jobs(self) -> list[dict[str, object]]:
         says = "Look through the whole vault for what no event told."
         return [{"name": "full_scan", "every_s": self._parts.full_every_s, "description": says}]
+
+    def _counted(self, days: int) -> tuple[dict[str, object], dict[str, object] | None]:
+        """What runs took, and what the gateway counted, where there is one. Blocks."""
+        gateway = self._parts.gateway
+        if gateway is None:
+            return self._spent(), None
+        limits = {**asdict(gateway.limits), "usd_per_run": self._parts.most_cost_usd}
+        return self._spent(), {"days_told": days, "limits": limits, **gateway.ledger.report(self._parts.clock(), days)}
 
     def _spent(self) -> dict[str, object]:
         now = self._parts.clock()

@@ -63,8 +63,81 @@ class Budgets(TypedDict):
     runs_per_cause: int
 
 
+class MoneyLimits(TypedDict):
+    """US dollars that may be spent, in a run, for all that one change leads to, in an hour and in a day."""
+
+    usd_per_run: float
+    usd_per_cause: float
+    usd_per_hour: float
+    usd_per_day: float
+
+
+class Sum(TypedDict):
+    """A sum of requests to the model; `input_tokens` are those that the cache had no part in."""
+
+    requests: int
+    usd: float
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_written_tokens: int
+
+
+class SumOfDay(Sum):
+    """Of a day, in UTC."""
+
+    date: str
+
+
+class SumOfAgent(Sum):
+    """Of an agent."""
+
+    agent: str
+
+
+class SumOfModel(Sum):
+    """Of a model."""
+
+    model: str
+
+
+class SumOfCause(Sum):
+    """Of all that one change led to; a run with several causes counts for each."""
+
+    cause: str
+
+
+class SumOfSession(Sum):
+    """Of a session of an agent."""
+
+    session: str
+
+
+class SumOfRun(Sum):
+    """Of a run."""
+
+    run: str
+
+
+class Spent(TypedDict):
+    """What the model cost, counted from its own answers; the dearest 20 of a kind. For a key that sees a part of the vault, only sums."""
+
+    days_told: int
+    since: str
+    usd_last_hour: float
+    usd_last_day: float
+    limits: MoneyLimits
+    total: Sum
+    days: list[SumOfDay]
+    agents: list[SumOfAgent]
+    models: list[SumOfModel]
+    causes: list[SumOfCause]
+    sessions: list[SumOfSession]
+    runs: list[SumOfRun]
+
+
 class Usage(TypedDict):
-    """The account's windows as far as they are known, and what this daemon's runs took."""
+    """The account's windows as far as they are known, and what this daemon's runs took; `spent` None: with no model, nothing is."""
 
     five_hour: Window | None
     seven_day: Window | None
@@ -76,6 +149,7 @@ class Usage(TypedDict):
     error: str | None
     today: Today
     budget: Budgets
+    spent: Spent | None
 
 
 class ModelTold(TypedDict):

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from parachuted.agents.gateway import RedactedLines
 from parachuted.cli.logs import JsonLines, PlainLines
 from parachuted.cli.show import say
 from parachuted.config import Settings, home_folder
@@ -88,8 +89,8 @@ def _begin_logging(home: Path, level: str, *, quiet: bool) -> None:
     path = home / "logs" / "daemon.log"
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     to_file = logging.handlers.RotatingFileHandler(path, maxBytes=_LOG_BYTES, backupCount=3, encoding="utf-8", errors="backslashreplace")
-    to_file.setFormatter(JsonLines())
+    to_file.setFormatter(RedactedLines(JsonLines()))
     to_screen = logging.StreamHandler()
-    to_screen.setFormatter(JsonLines() if "JOURNAL_STREAM" in os.environ else PlainLines())
+    to_screen.setFormatter(RedactedLines(JsonLines() if "JOURNAL_STREAM" in os.environ else PlainLines()))
     to_screen.setLevel(logging.WARNING)
     logging.basicConfig(level=level.upper(), handlers=[to_file] if quiet else [to_file, to_screen])
