@@ -17,12 +17,19 @@ async def test_the_maintenance_agent_is_asked_by_name_and_its_run_is_undone_like
     ], cost_usd=0.01)  # fmt: skip
     async with live(backend) as life:
         await life.settled()
-        ran = await post(life, "/api/maintenance", {"prompt": "Mend it."})
+        async with asyncio.TaskGroup() as group:
+            asked = group.create_task(post(life, "/api/maintenance", {"prompt": "Mend it."}))
+            await life.until(lambda: life.told("permission.requested"))
+            (question,) = life.told("permission.requested")
+            assert (question["kind"], question["what"]) == ("write", "Projects/x.md")
+            life.daemon.permissions.answer(str(question["id"]), "never")
+        ran = asked.result()
 
         assert (ran["words"], ran["outcome"], ran["wrote"], ran["cost_usd"]) == ("It is mended.", "changed", ["Daily/today.md"], 0.01)
         assert [step["error"] for step in ran["steps"] if step["called"]] == [False, False, False, True]
         assert backend.jobs[0].agent == "maintenance"
         assert not (vault / "Projects").exists()
+        assert "out of its reach, since there is no container: a shell" in ran["warning"]
         undone = await post(life, f"/api/runs/{ran['run']}/undo")
         assert undone["paths"] == ["Daily/today.md"]
         assert "broken" in (vault / "Daily/today.md").read_text()

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+
+from parachuted.grants.agent_config import AgentConfig, SandboxConfig
+from parachuted.grants.agent_grant import AgentGrant
+from parachuted.grants.granting import build_grant
+from parachuted.grants.origin import Taint
+from parachuted.keys import EVERYWHERE
+from parachuted.modules.agent_within import Within
+
+
+def granted(**config: object) -> AgentGrant:
+    made = AgentConfig(**{"capabilities": ["read", "write"], **config})
+    return build_grant(made, agent="a", bounds_read=EVERYWHERE, bounds_write=EVERYWHERE, entry="cli")
+
+
+def test_an_agent_that_another_one_asks_for_help_may_no_more_than_that_one():
+    outer = Within(grant=granted(paths=["Brain/**"], bash=["git"], network=["a.example"]), taint=Taint())
+    inner = outer.narrowed(granted(paths=["Brain/a/**", "Daily/**"], bash=True, network=["a.example", "b.example"]))
+
+    assert (inner.bash, inner.network) == (("git",), ("a.example",))
+    assert [inner.may_read(path) for path in ("Brain/a/x.md", "Brain/x.md", "Daily/x.md")] == [True, False, False]
+    assert [inner.may_write(path) for path in ("Brain/a/x.md", "Daily/x.md")] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner"),
+    [
+        ({"paths": ["**"]}, {"paths": ["**"], "bash": True, "network": True}),
+        ({"paths": ["**"], "bash": ["git"], "network": ["x.example"]}, {"paths": ["**"], "bash": ["npm"], "network": ["y.example"]}),
+        ({"paths": ["**"]}, {"paths": ["**"], "capabilities": ["Bash"], "sandbox": SandboxConfig(network="bridge")}),
+    ],
+)
+def test_a_shell_and_the_network_that_it_has_not_it_cannot_have_by_asking(outer: dict[str, object], inner: dict[str, object]):
+    narrowed = Within(grant=granted(**outer), taint=Taint()).narrowed(granted(**inner))
+
+    assert (narrowed.bash, narrowed.network) == (False, "none")
+    assert not {"Bash", "WebFetch"} & set(narrowed.native)
+
+
+def test_what_either_has_read_the_other_has_heard():
+    outer, inner = Within(grant=granted(), taint=Taint()), Taint()
+    outer.taint.read("the prompt", "bot")
+    outer.tell(inner)
+    assert inner.sources == {"the prompt": "bot"}
+    inner.read("Clippings/x.md", "web")
+    outer.hear(inner)
+    assert outer.taint.sources == {"the prompt": "bot", "Clippings/x.md": "web"}
