@@ -22,6 +22,7 @@ from benchmarks.module_routes import module_routes
 from benchmarks.modules import modules
 from benchmarks.process import Client, daemon, temporary_home, wait
 from benchmarks.report import Figure
+from benchmarks.runs import runs as agent_runs
 from benchmarks.search import search
 from benchmarks.serving import api, percentile
 from benchmarks.start import bare_seconds
@@ -227,6 +228,7 @@ MEASURES: dict[str, Measure] = {
     "modules": modules,
     "module-routes": module_routes,
     "hooks": hooks,
+    "runs": agent_runs,
 }
 
 

@@ -1,0 +1,135 @@
+"""Runs: from the start of an agent's run to its first request at the model, with the real CLI, a scripted model and a real engine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import statistics
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+from benchmarks.report import Figure
+from parachuted.agents import Backend, Box, ClaudeSettings, Job, Limits, Native, make_backend
+from parachuted.agents.gateway import Gateway, Ledger, MoneyLimits
+from parachuted.agents.heavy import load_heavy
+from parachuted.agents.sandbox.sandboxes import Sandboxes
+from parachuted.grants.agent_config import SandboxConfig
+from parachuted.testing import Block, Request, ScriptedMessages, say
+from tests.engine import answers, begun
+
+_RUNS = 9
+_WARM_S = 3.0  # the next container starts after a run; who comes at once waits for it
+_BOX = SandboxConfig(workspace_access="rw")
+_MODEL = "claude-haiku-4-5-20251001"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rig:
+    """A backend whose model says when it is asked."""
+
+    backend: Backend
+    api: ScriptedMessages
+    asked: list[float]
+
+    async def first_byte(self, native: Native | None, begun_at: float) -> float:
+        """Run once; seconds from `begun_at` until the model was asked."""
+        del self.asked[:]
+        self.api.add(self._answer)
+        job = Job(
+            id=str(uuid4()), watcher="AGENTS.md", system_prompt="You tend notes.", prompt="Something changed.", tools=(),
+            limits=Limits(timeout_s=60.0, max_turns=5, max_cost_usd=1.0), changes=(), at=datetime.now(UTC), native=native,
+        )  # fmt: skip
+        async with aclosing(self.backend.run(job)) as steps:
+            async for _step in steps:
+                pass
+        return self.asked[0] - begun_at
+
+    def _answer(self, _request: Request) -> list[Block]:
+        self.asked.append(time.perf_counter())
+        return [say("done")]
+
+
+def runs(folder: Path) -> Iterator[Figure]:
+    """With our own tools alone, in a container that was started ahead, and in one that was not."""
+    with _engine(folder) as engine:
+        spans = asyncio.run(_measure(folder, engine))
+    for name, seconds, bound in zip(("our tools only", "warm container", "cold container"), spans, (1.0, 1.2, 4.0), strict=True):
+        if seconds:
+            note = f"(slowest of {len(seconds)}: {max(seconds):.2f} s)"
+            yield Figure(
+                name=f"run start to the model's first byte, {name}", value=statistics.median(seconds), unit="s", bound=bound, note=note
+            )
+
+
+@contextlib.contextmanager
+def _engine(folder: Path) -> Iterator[Mapping[str, str]]:
+    env = {name: value for name, value in os.environ.items() if name in {"PATH", "HOME"} or name.startswith("DOCKER_")}
+    if answers(env):
+        yield env
+        return
+    engine = folder / "engine"
+    engine.mkdir()
+    with begun(engine) as ours:
+        yield {**env, **ours}
+
+
+async def _measure(folder: Path, engine: Mapping[str, str]) -> tuple[list[float], list[float], list[float]]:
+    await load_heavy("claude")  # its import is the first run's alone
+    async with ScriptedMessages() as api, _boxes(folder, engine, is_pooled=True) as warm, _boxes(folder, engine, is_pooled=False) as cold:
+        gateway = Gateway(
+            env=os.environ, vault=folder, user_home=folder, base_url=api.url, ledger=Ledger(folder / "usage.db"),
+            limits=MoneyLimits(usd_per_cause=9.0, usd_per_hour=9.0, usd_per_day=9.0), clock=lambda: datetime.now(UTC),
+        )  # fmt: skip
+        rigs = [_rig(folder, api, gateway, boxes) for boxes in (warm, cold)]
+        try:
+            ours = [await rigs[0].first_byte(None, time.perf_counter()) for _ in range(_RUNS)]
+            from_cold = [await _boxed(rigs[1], cold) for _ in range(_RUNS)]
+            from_warm = []
+            for _ in range(_RUNS + 1):
+                from_warm.append(await _boxed(rigs[0], warm))
+                await asyncio.sleep(_WARM_S)
+        finally:
+            await gateway.close()
+    return ours, from_warm[1:], from_cold
+
+
+async def _boxed(rig: _Rig, boxes: Sandboxes) -> float:
+    begun_at = time.perf_counter()
+    async with boxes.prepare(_BOX, is_writable=True) as slot:
+        box = Box(config=_BOX, work=slot.work, home=slot.home, sockets=slot.sockets, is_writable=True)
+
+        async def before(_tool: str, _arguments: Mapping[str, object]) -> str | None:
+            return None
+
+        async def after(_tool: str, _arguments: Mapping[str, object], _result: str) -> str:
+            return ""
+
+        return await rig.first_byte(Native(tools=("Read", "Edit", "Bash"), box=box, before=before, after=after), begun_at)
+
+
+def _rig(folder: Path, api: ScriptedMessages, gateway: Gateway, boxes: Sandboxes) -> _Rig:
+    settings = ClaudeSettings(
+        model=_MODEL, folder=folder / "agent", user_home=folder, env=os.environ, credential=None, base_url=api.url, gateway=gateway,
+        sandboxes=boxes,
+    )  # fmt: skip
+    return _Rig(backend=make_backend("claude", settings), api=api, asked=[])
+
+
+@contextlib.asynccontextmanager
+async def _boxes(folder: Path, engine: Mapping[str, str], *, is_pooled: bool) -> AsyncIterator[Sandboxes]:
+    name = "warm" if is_pooled else "cold"
+    made = Sandboxes(folder=folder / name, env=engine, label=f"bench-{os.getpid()}-{name}", is_pooled=is_pooled)
+    if (await made.status()).image is None:
+        async for _line in made.build(offline=True):
+            pass
+    try:
+        yield made
+    finally:
+        await made.close()
+        await made.sweep()
