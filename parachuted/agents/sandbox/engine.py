@@ -78,7 +78,8 @@ class Engine:
         api = self._client.api
         pinned = {VAULT_IN_BOX: slot.work, HOME_IN_BOX: slot.home, SOCKETS_IN_BOX: slot.sockets, OUTSIDE_IN_BOX: slot.outside}
         with contextlib.ExitStack() as stack:
-            held = {target: _hold(path, stack) for target, path in pinned.items()}
+            with _in_words("the folders of a sandbox are not those that were made for it"):
+                held = {target: _hold(path, stack) for target, path in pinned.items()}
             options = container_options(shape, slot, image, user=user, daemon=daemon)
             with _in_words("the engine did not make a container"):
                 made = str(api.create_container_from_config(options, name=f"parachute-sandbox-{slot.id}")["Id"])

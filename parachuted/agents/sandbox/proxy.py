@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 import socket
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 Connect = Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 _HEAD_BYTES = 16 << 10
 _PIECE = 1 << 16
+_LINGER_S = 1.0
 _STATUS = {400: "Bad Request", 403: "Forbidden", 411: "Length Required", 502: "Bad Gateway", 503: "Service Unavailable"}
 _NOT_PASSED_ON = {"connection", "keep-alive", "te", "trailer", "upgrade", "host", "transfer-encoding", "expect"}
 
@@ -67,6 +69,28 @@ class _Request:
     body: int | None  # None: a tunnel, in which bytes go either way
 
 
+class _Silence:
+    """How long a connection may be silent, in both directions at once."""
+
+    def __init__(self, longest_s: float) -> None:
+        self._longest_s = longest_s
+        self._heard = time.monotonic()
+
+    async def read(self, stream: asyncio.StreamReader, most: int) -> bytes:
+        """What comes next; nothing at the end. Raises ConnectionError once neither side has said anything for too long."""
+        while True:
+            wait_s = self._longest_s - (time.monotonic() - self._heard)
+            try:
+                async with asyncio.timeout(max(wait_s, 0.001)):
+                    data = await stream.read(most)
+            except TimeoutError as error:
+                if time.monotonic() - self._heard >= self._longest_s:
+                    raise ConnectionError("it was silent for too long") from error
+                continue
+            self._heard = time.monotonic()
+            return data
+
+
 class Proxy:
     """The filtering proxy of one run. `allowed` may object to a host that is on the list, `beyond` may let one be reached that is not."""
 
@@ -89,7 +113,7 @@ class Proxy:
     async def serve(self, near: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection of the box."""
         if len(self._open) >= self._limits.connections:
-            await _answer(writer, 503, f"{self._limits.connections} connections are open already")
+            await _answer(near, writer, 503, f"{self._limits.connections} connections are open already")
             return
         self._open[writer] = asyncio.current_task()
         try:
@@ -97,9 +121,11 @@ class Proxy:
                 await self._pass(near, writer)
         except _RefusedError as refused:
             log.info("a box was refused a connection", extra={"reason": refused.words})
-            await _answer(writer, refused.status, refused.words)
+            await _answer(near, writer, refused.status, refused.words)
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             log.info("a connection of a box ended", extra={"reason": str(error) or type(error).__name__})
+        except asyncio.CancelledError:  # by `cut`: the server that began this waits for nothing
+            log.info("a connection of a box was cut")
         finally:
             self._open.pop(writer, None)
             writer.close()
@@ -113,6 +139,13 @@ class Proxy:
                 task.cancel()
         return len(open_now)
 
+    async def close(self) -> None:
+        """The same, and wait until nothing of them works any more."""
+        working = [task for task in self._open.values() if task is not None]
+        self.cut()
+        if working:
+            await asyncio.wait(working)
+
     async def _pass(self, near: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         request = await self._request(near)
         await self._check_name(request.target)
@@ -123,10 +156,11 @@ class Proxy:
             else:
                 out.write(request.first)
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._send(near, out, request.body), name="out")
-                group.create_task(self._fetch(far, writer, request.target.host), name="in")
-        except* (OSError, TimeoutError) as errors:
-            raise ConnectionError(str(errors.exceptions[0]) or "it was silent for too long") from errors
+                silence = _Silence(self._limits.idle_s)
+                group.create_task(self._send(near, out, request.body, silence), name="out")
+                group.create_task(self._fetch(far, writer, request.target.host, silence), name="in")
+        except* OSError as errors:
+            raise ConnectionError(str(errors.exceptions[0])) from errors
         finally:
             out.close()
 
@@ -175,34 +209,26 @@ class Proxy:
             return far, out
         raise failed
 
-    async def _send(self, near: asyncio.StreamReader, out: asyncio.StreamWriter, body: int | None) -> None:
+    async def _send(self, near: asyncio.StreamReader, out: asyncio.StreamWriter, body: int | None, silence: _Silence) -> None:
         left = body
-        while left != 0:
-            async with asyncio.timeout(self._limits.idle_s):
-                data = await near.read(_PIECE if left is None else min(_PIECE, left))
-                if not data:
-                    break
-                left = left if left is None else left - len(data)
-                self._count(data)
-                out.write(data)
-                await out.drain()
+        while left != 0 and (data := await silence.read(near, _PIECE if left is None else min(_PIECE, left))):
+            left = left if left is None else left - len(data)
+            self._count(data)
+            out.write(data)
+            await out.drain()
         if body is None and out.can_write_eof():
             with suppress(OSError):
                 out.write_eof()
 
-    async def _fetch(self, far: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str) -> None:
+    async def _fetch(self, far: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, silence: _Silence) -> None:
         has_answered = False
-        while True:
-            async with asyncio.timeout(self._limits.idle_s):
-                data = await far.read(_PIECE)
-                if not data:
-                    break
-                if not has_answered:
-                    self._reached(host)
-                    has_answered = True
-                self._count(data)
-                writer.write(data)
-                await writer.drain()
+        while data := await silence.read(far, _PIECE):
+            if not has_answered:
+                self._reached(host)
+                has_answered = True
+            self._count(data)
+            writer.write(data)
+            await writer.drain()
         with suppress(OSError):
             writer.write_eof()
 
@@ -221,7 +247,7 @@ async def open_proxy(sockets: Path, proxy: Proxy) -> AsyncIterator[Proxy]:
         yield proxy
     finally:
         server.close()
-        proxy.cut()
+        await proxy.close()
         with suppress(FileNotFoundError):
             await asyncio.to_thread((sockets / PROXY_SOCKET).unlink)
 
@@ -292,10 +318,14 @@ def _is_this_machine(out: asyncio.StreamWriter) -> bool:
     return here is not None and there is not None and here[0] == there[0]
 
 
-async def _answer(writer: asyncio.StreamWriter, status: int, words: str) -> None:
+async def _answer(near: asyncio.StreamReader, writer: asyncio.StreamWriter, status: int, words: str) -> None:
+    """Say why not. What the box still sends is read away for a moment: closing before would take the answer with it."""
     body = f"parachute: {words}\n".encode(errors="replace")
     head = f"HTTP/1.1 {status} {_STATUS[status]}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {len(body)}\r\n"
-    with suppress(OSError):
+    with suppress(OSError, TimeoutError):
         writer.write(head.encode() + b"connection: close\r\n\r\n" + body)
-        await writer.drain()
-        writer.close()
+        writer.write_eof()
+        async with asyncio.timeout(_LINGER_S):
+            while await near.read(_PIECE):
+                pass
+    writer.close()

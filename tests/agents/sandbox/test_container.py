@@ -1,0 +1,94 @@
+import asyncio
+import socket
+
+import pytest
+
+from parachuted.agents.sandbox.container import Container
+
+
+class Far:
+    """The engine's end of a container's stream."""
+
+    def __init__(self):
+        near, self.stream = socket.socketpair()
+        self.stream.settimeout(0)
+        self.removed = 0
+        self.container = Container("c1", exit_code=lambda: (3, False), remove=self.remove)
+        self.near = near
+
+    def remove(self):
+        self.removed += 1
+
+    def say(self, kind, data):
+        self.stream.send(bytes([kind, 0, 0, 0]) + len(data).to_bytes(4, "big") + data)
+
+
+@pytest.fixture
+async def far():
+    made = Far()
+    await made.container.begin(made.near, b"frame")
+    assert await asyncio.get_running_loop().sock_recv(made.stream, 9) == b"\x00\x00\x00\x05frame"
+    yield made
+    made.stream.close()
+    await made.container.kill()
+
+
+async def test_pieces_are_put_together_whatever_their_borders(far):
+    frame = b"\x01\x00\x00\x00\x00\x00\x00\x06hello\n" + b"\x02\x00\x00\x00\x00\x00\x00\x03err" + b"\x01\x00\x00\x00\x00\x00\x00\x02ok"
+    for at in range(len(frame)):
+        far.stream.send(frame[at : at + 1])
+        await asyncio.sleep(0)
+
+    assert await far.container.stdout.readline() == b"hello\n"
+    assert await far.container.stdout.readexactly(2) == b"ok"
+
+
+async def test_what_it_says_on_stderr_is_in_the_log_and_bounded(far, caplog):
+    caplog.set_level("INFO")
+    far.say(2, b"something is ")
+    far.say(2, b"wrong\n" + b"x" * 100_000 + b"\n")
+    far.say(1, b"!")
+
+    await far.container.stdout.readexactly(1)
+
+    assert "something is wrong" in caplog.text
+    assert "x" * 500 in caplog.text
+    assert "x" * 501 not in caplog.text
+
+
+async def test_its_end_is_told_with_its_code(far):
+    far.stream.close()
+
+    assert await far.container.stdout.read() == b""
+    assert await far.container.wait() == 3
+    assert not far.container.is_ready
+    with pytest.raises(BrokenPipeError):
+        await far.container.write(b"x")
+
+
+async def test_input_that_was_ended_leaves_the_output(far):
+    await far.container.write(b"last")
+    await far.container.end_input()
+    far.say(1, b"answer")
+
+    assert await far.container.stdout.readexactly(6) == b"answer"
+    assert await asyncio.get_running_loop().sock_recv(far.stream, 9) == b"last"
+
+
+async def test_it_is_removed_once_however_often_it_is_killed(far):
+    await asyncio.gather(*(far.container.kill("it was stopped") for _ in range(5)))
+
+    assert far.removed == 1
+    assert far.container.problem == "it was stopped"
+    assert await far.container.wait() == 137
+
+
+async def test_a_writer_waits_while_nobody_reads(far):
+    writing = asyncio.gather(far.container.write(bytes(8 << 20)))
+    await asyncio.sleep(0.05)
+    assert not writing.done()
+
+    received = 0
+    while received < 8 << 20:
+        received += len(await asyncio.get_running_loop().sock_recv(far.stream, 1 << 20))
+    await asyncio.wait_for(writing, 5)

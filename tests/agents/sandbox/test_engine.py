@@ -1,0 +1,112 @@
+import threading
+import time
+
+import pytest
+
+from parachuted.agents.sandbox import Shape
+from parachuted.agents.sandbox.engine import Engine
+from parachuted.agents.sandbox.slots import container_user, make_slot, name_slot
+from parachuted.errors import AgentUnavailableError
+from parachuted.grants.agent_config import SandboxConfig
+from tests.agents.sandbox.conftest import CLI
+from tests.engine import containers
+
+
+@pytest.fixture
+def docker(engine, sandboxes):
+    made = Engine(engine)
+    yield made
+    made.close()
+
+
+def launch(docker, slot):
+    shape = Shape(config=SandboxConfig(), is_writable=True, cli=CLI)
+    return docker.launch(shape, slot, docker.image(), user=container_user(), daemon="engine-test")
+
+
+def left(engine):
+    return containers(engine, of="org.parachuted.daemon=engine-test")
+
+
+def test_nobody_who_answers_is_told_in_words(tmp_path):
+    with pytest.raises(AgentUnavailableError, match="no Docker engine answers"):
+        Engine({"DOCKER_HOST": f"unix://{tmp_path}/none"})
+
+
+def test_what_was_launched_waits_and_is_known_by_its_label(docker, engine, tmp_path):
+    slot = name_slot(tmp_path)
+    make_slot(slot)
+
+    launched = launch(docker, slot)
+
+    assert docker.strays("engine-test") == {launched.id: slot.id}
+    assert docker.strays("another") == {}
+    launched.stream.close()
+    docker.remove(launched.id)
+    docker.remove(launched.id)
+    assert left(engine) == []
+
+
+@pytest.mark.parametrize("which", ["work", "home", "sockets", "outside"])
+def test_a_folder_that_is_a_link_is_not_mounted(docker, engine, tmp_path, which):
+    slot = name_slot(tmp_path / "slots")
+    make_slot(slot)
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    folder = getattr(slot, which)
+    folder.rename(tmp_path / "away")
+    folder.symlink_to(secret)
+
+    with pytest.raises(AgentUnavailableError, match="not those that were made for it"):
+        launch(docker, slot)
+
+    assert left(engine) == []
+
+
+def test_a_folder_that_is_swapped_while_it_is_mounted_is_found_out(docker, engine, tmp_path):
+    """Somebody swaps the vault's copy for a link to a secret as fast as can be; what starts sees what was meant, or nothing starts."""
+    slot = name_slot(tmp_path / "slots")
+    make_slot(slot)
+    secret, real = tmp_path / "secret", slot.work
+    secret.mkdir()
+    seen, stop = [], threading.Event()
+
+    def swap():
+        away = tmp_path / "away"
+        while not stop.is_set():
+            real.rename(away)
+            real.symlink_to(secret)
+            time.sleep(0.03)
+            real.unlink()
+            away.rename(real)
+            time.sleep(0.03)
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    try:
+        for _ in range(6):
+            try:
+                launched = launch(docker, slot)
+            except AgentUnavailableError as error:
+                seen.append(str(error))
+                continue
+            launched.stream.close()
+            docker.remove(launched.id)
+            seen.append("as meant")
+    finally:
+        stop.set()
+        swapping.join()
+
+    assert len(seen) == 6
+    assert left(engine) == []
+
+
+def test_an_image_that_does_not_begin_as_ours_is_told_of(docker, engine, tmp_path, monkeypatch):
+    slot = name_slot(tmp_path)
+    make_slot(slot)
+    (slot.sockets / ".slot").write_text("another")
+
+    with pytest.raises(AgentUnavailableError, match="mounted other folders"):
+        launch(docker, slot)
+
+    assert left(engine) == []

@@ -1,0 +1,257 @@
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from parachuted.agents.sandbox.proxy import Proxy, ProxyLimits, open_proxy
+from tests.agents.sandbox.conftest import spec_of
+
+PUBLIC = "93.184.216.34"
+
+
+class World:
+    """Names, the addresses that they have one after the other, and one server that all public addresses lead to."""
+
+    def __init__(self):
+        self.names = {}
+        self.asked, self.connected, self.seen, self.reached = [], [], [], []
+        self.answer = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"
+        self.port = 0
+
+    async def resolve(self, host, _port):
+        self.asked.append(host)
+        answers = self.names.get(host, [[PUBLIC]])
+        return answers.pop(0) if len(answers) > 1 else answers[0]
+
+    async def connect(self, address, port):
+        self.connected.append((address, port))
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        writer.get_extra_info = {"sockname": ("192.168.0.9", 1), "peername": (address, port)}.get
+        return reader, writer
+
+    async def serve(self, reader, writer):
+        try:
+            self.seen.append(await reader.read(65_536))
+            writer.write(self.answer)
+            await writer.drain()
+            if b"connection: close" not in self.seen[-1]:
+                await reader.read()
+        finally:
+            writer.close()
+
+
+@pytest.fixture
+async def world():
+    made = World()
+    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
+    made.port = server.sockets[0].getsockname()[1]
+    yield made
+    server.close()
+
+
+@asynccontextmanager
+async def proxy(world, tmp_path, network=("example.org",), **how):
+    made = Proxy(network, reached=world.reached.append, resolve=world.resolve, connect=how.pop("connect", world.connect), **how)
+    async with open_proxy(tmp_path, made):
+        yield made
+
+
+async def ask(tmp_path, request):
+    reader, writer = await asyncio.open_unix_connection(str(tmp_path / "proxy.sock"))
+    try:
+        writer.write(request)
+        async with asyncio.timeout(5):
+            return (await reader.read()).decode()
+    finally:
+        writer.close()
+
+
+@asynccontextmanager
+async def tunnel(tmp_path, target="example.org:443"):
+    reader, writer = await asyncio.open_unix_connection(str(tmp_path / "proxy.sock"))
+    writer.write(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode())
+    try:
+        assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
+        yield reader, writer
+    finally:
+        writer.close()
+
+
+async def ended(proxy):
+    async with asyncio.timeout(5):
+        while proxy._open:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_tunnel_to_a_host_on_the_list_carries_bytes_both_ways(world, tmp_path):
+    async with proxy(world, tmp_path), tunnel(tmp_path) as (reader, writer):
+        assert world.reached == []
+        writer.write(b"not for the proxy to read \x00\xff")
+
+        assert await reader.readexactly(len(world.answer)) == world.answer
+
+    assert world.seen == [b"not for the proxy to read \x00\xff"]
+    assert world.connected == [(PUBLIC, 443)]
+    assert world.reached == ["example.org"]
+
+
+async def test_a_plain_request_is_written_anew_for_the_host_that_was_checked(world, tmp_path):
+    request = (
+        b"POST http://example.org/a/b?c=d HTTP/1.1\r\nHost: evil.example\r\nProxy-Authorization: Basic abc\r\nConnection: keep-alive\r\n"
+        b"Content-Length: 2\r\nX-Mine: 1\r\n\r\nhiGET http://evil.example/ HTTP/1.1\r\n\r\n"
+    )
+
+    async with proxy(world, tmp_path):
+        assert (await ask(tmp_path, request)).endswith("hello")
+
+    sent = b"".join(world.seen)
+    assert sent == b"POST /a/b?c=d HTTP/1.1\r\nhost: example.org\r\ncontent-length: 2\r\nx-mine: 1\r\nconnection: close\r\n\r\nhi"
+
+
+@pytest.mark.parametrize(
+    "request_line",
+    [
+        "CONNECT evil.example:443 HTTP/1.1", "CONNECT 127.0.0.1:443 HTTP/1.1", "CONNECT [::1]:443 HTTP/1.1",
+        "CONNECT example.org:22 HTTP/1.1",
+        "CONNECT example.org HTTP/1.1", "GET / HTTP/1.1", "GET //example.org/ HTTP/1.1", "GET https://example.org/ HTTP/1.1",
+        "GET ftp://example.org/ HTTP/1.1", "GET file:///etc/passwd HTTP/1.1", "GET http://evil.example/ HTTP/1.1",
+        "GET http://example.org@evil.example/ HTTP/1.1", "GET http://evil.example#example.org/ HTTP/1.1", "GET http://127.1/ HTTP/1.1",
+        "GET http://example.org:22/ HTTP/1.1", "GET http://[::ffff:127.0.0.1]/ HTTP/1.1", "GET http://example.org\\@evil.example/ HTTP/1.1",
+        "GET  http://example.org/ HTTP/1.1", "GET http://example.org/ HTTP/2", "GET http://example.org/",
+        "G\tET http://example.org/ HTTP/1.1",
+        "\x16\x03\x01", "", "CONNECT unix:/var/run/docker.sock HTTP/1.1",
+    ],
+)  # fmt: skip
+async def test_whatever_else_is_asked_reaches_nothing(world, tmp_path, request_line):
+    async with proxy(world, tmp_path):
+        answer = await ask(tmp_path, f"{request_line}\r\nHost: example.org\r\n\r\n".encode())
+
+    assert answer.split(" ")[1] in {"400", "403"}
+    assert world.asked == []
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["Transfer-Encoding: chunked", "Content-Length: 1\r\nContent-Length: 2", "Content-Length: +1", "Content-Length: 0x1", "No colon",
+     " folded: a", "a b: c", "a\rb: c", "a: b\rc", "a: b\nc: d", "a: \x00"],
+)  # fmt: skip
+async def test_a_request_that_two_readers_take_differently_is_refused(world, tmp_path, header):
+    async with proxy(world, tmp_path):
+        answer = await ask(tmp_path, f"GET http://example.org/ HTTP/1.1\r\n{header}\r\n\r\n".encode())
+
+    assert answer.split(" ")[1] in {"400", "411"}
+    assert world.asked == []
+
+
+@pytest.mark.parametrize("addresses", [["127.0.0.1"], [PUBLIC, "10.0.0.1"], ["::ffff:10.0.0.1"], ["169.254.169.254"], []])
+async def test_a_name_that_leads_inside_is_refused(world, tmp_path, addresses):
+    world.names["example.org"] = [addresses]
+
+    async with proxy(world, tmp_path):
+        answer = await ask(tmp_path, b"CONNECT example.org:443 HTTP/1.1\r\n\r\n")
+
+    assert answer.startswith("HTTP/1.1 403")
+    assert "which is not on the internet" in answer
+    assert world.connected == []
+
+
+async def test_a_name_that_changes_its_address_after_the_check_gains_nothing(world, tmp_path):
+    """DNS rebinding: the name is resolved once, and what is connected to is the address that was checked."""
+    world.names["example.org"] = [[PUBLIC], ["127.0.0.1"]]
+
+    async with proxy(world, tmp_path):
+        async with tunnel(tmp_path):
+            assert (world.asked, world.connected) == (["example.org"], [(PUBLIC, 443)])
+        assert "127.0.0.1" in await ask(tmp_path, b"CONNECT example.org:443 HTTP/1.1\r\n\r\n")
+
+    assert world.connected == [(PUBLIC, 443)]
+
+
+async def test_a_public_address_that_is_this_machines_own_is_refused(world, tmp_path):
+    async def connect(address, port):
+        reader, writer = await world.connect(address, port)
+        writer.get_extra_info = {"sockname": (address, 1), "peername": (address, port)}.get
+        return reader, writer
+
+    async with proxy(world, tmp_path, connect=connect):
+        assert "this machine itself" in await ask(tmp_path, b"CONNECT example.org:443 HTTP/1.1\r\n\r\n")
+
+
+async def test_who_has_more_to_say_than_the_list_is_asked_each_time(world, tmp_path):
+    objections = [None, "this run has read text of strangers"]
+
+    async def allowed(host, port):
+        assert (host, port) == ("example.org", 443)
+        return objections.pop(0)
+
+    async with proxy(world, tmp_path, allowed=allowed):
+        async with tunnel(tmp_path):
+            pass
+        assert "has read text of strangers" in await ask(tmp_path, b"CONNECT example.org:443 HTTP/1.1\r\n\r\n")
+
+
+async def test_a_person_may_let_a_host_be_reached_that_is_not_on_the_list(world, tmp_path):
+    asked = []
+
+    async def beyond(host, port):
+        asked.append((host, port))
+        return None if host == "other.example" else "nobody said yes"
+
+    async with proxy(world, tmp_path, beyond=beyond):
+        async with tunnel(tmp_path, "other.example:443"):
+            pass
+        assert "nobody said yes" in await ask(tmp_path, b"CONNECT evil.example:443 HTTP/1.1\r\n\r\n")
+
+    assert asked == [("other.example", 443), ("evil.example", 443)]
+
+
+async def test_connections_bytes_and_silence_are_bounded(world, tmp_path):
+    limits = ProxyLimits(connections=1, total_bytes=1000, head_s=0.05, idle_s=0.2)
+
+    async with proxy(world, tmp_path, limits=limits) as made:
+        async with tunnel(tmp_path):
+            assert "503" in await ask(tmp_path, b"CONNECT example.org:443 HTTP/1.1\r\n\r\n")
+        await ended(made)
+        assert await ask(tmp_path, b"CONNECT exam") == ""
+        await ended(made)
+        async with tunnel(tmp_path) as (reader, _):
+            assert await asyncio.wait_for(reader.read(), 5) == b""
+        await ended(made)
+        assert "400" in await ask(tmp_path, b"GET http://example.org/" + b"a" * 40_000)
+        await ended(made)
+        async with tunnel(tmp_path) as (reader, writer):
+            writer.write(bytes(2000))
+            assert await asyncio.wait_for(reader.read(), 5) == b""
+
+
+async def test_a_cut_ends_all_connections_at_once(world, tmp_path):
+    async with proxy(world, tmp_path) as made, tunnel(tmp_path) as (reader, _):
+        assert made.cut() == 1
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+    assert not (tmp_path / "proxy.sock").exists()
+
+
+async def test_a_folder_with_a_long_name_has_its_socket_too(world, tmp_path):
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+
+    async with proxy(world, folder):
+        assert (folder / "proxy.sock").is_socket()
+
+
+async def test_a_box_with_a_network_reaches_what_is_listed_and_nothing_else(world, sandboxes):
+    """The whole way: a program inside, the relay, the socket, the proxy."""
+    line = (
+        "import urllib.request as u\n"
+        "print(u.urlopen('http://example.org/page').read())\n"
+        "try: u.urlopen('http://evil.example/')\n"
+        "except OSError as error: print(error.read())"
+    )
+    async with sandboxes.prepare() as slot, proxy(world, slot.sockets):
+        spec = spec_of(slot, "python3", "-c", line, network=("example.org",))
+        async with sandboxes.open(spec) as container:
+            said = (await asyncio.wait_for(container.stdout.read(), 20)).decode()
+
+    assert "hello" in said
+    assert "evil.example:80 is not on the list of hosts" in said
+    assert world.reached == ["example.org"]
