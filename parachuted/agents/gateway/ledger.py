@@ -199,6 +199,7 @@ class Ledger:
     def report(self, now: datetime, days: int = 7) -> dict[str, object]:
         """What the last days cost: in all, and by day (UTC), agent, model, cause, session and run, the dearest first. Blocks."""
         since = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days - 1)
+        self.open(now)
         hour, day = self.last(now)
         document: dict[str, object] = {
             "since": since.isoformat(),

@@ -1,0 +1,59 @@
+"""Usage: what the model cost, as the daemon counted it."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+
+from parachuted.cli.client import ask
+from parachuted.cli.show import count, say, say_json, say_table
+
+_MOST_DAYS = 90
+_GROUPS = (
+    ("days", "date", "DAY (UTC)"),
+    ("agents", "agent", "AGENT"),
+    ("models", "model", "MODEL"),
+    ("causes", "cause", "CAUSE"),
+    ("runs", "run", "RUN"),
+)
+_ROWS = 8
+
+
+def usage(options: Namespace) -> int:
+    """`parachute usage [--days N]`."""
+    answer = ask("GET", f"/api/usage?days={max(1, min(options.days, _MOST_DAYS))}")
+    if options.json:
+        say_json(answer)
+        return 0
+    spent = answer["spent"]
+    if spent is None or not spent["total"]["requests"]:
+        say("The model was not asked; nothing was spent.")
+    else:
+        _tell(spent)
+    if spent is not None:
+        limits = spent["limits"]
+        hour = f"${spent['usd_last_hour']:.4f} of ${limits['usd_per_hour']:g} in the last hour"
+        say(f"limits   {hour}, ${spent['usd_last_day']:.4f} of ${limits['usd_per_day']:g} in the last 24")
+        say(f"         ${limits['usd_per_run']:g} a run, ${limits['usd_per_cause']:g} for all that one change leads to")
+    return 0
+
+
+def _tell(spent: Any) -> None:  # noqa: ANN401  JSON
+    total = spent["total"]
+    tokens_in = total["input_tokens"] + total["cache_read_tokens"] + total["cache_written_tokens"]
+    since = f"since {spent['since'][:10]}"
+    say(f"${total['usd']:.4f} {since}: {count(total['requests'], 'request')}, {tokens_in} tokens in, {total['output_tokens']} out")
+    for name, key, head in _GROUPS:
+        rows = [_row(one, key) for one in spent[name][: _ROWS if name != "days" else None]]
+        if rows:
+            say()
+            say_table(rows, (head, "COST", "REQUESTS", "IN", "FROM CACHE", "OUT"), nothing="")
+    say()
+
+
+def _row(one: Any, key: str) -> tuple[str, ...]:  # noqa: ANN401  JSON
+    tokens_in = one["input_tokens"] + one["cache_written_tokens"]
+    return (
+        *(one[key] or "?", f"${one['usd']:.4f}", str(one["requests"])),
+        *(str(tokens_in), str(one["cache_read_tokens"]), str(one["output_tokens"])),
+    )

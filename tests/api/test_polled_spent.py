@@ -1,0 +1,111 @@
+"""What the model cost, as the API tells it; and a run of the real CLI, whose credential nobody sees and whose cost everybody agrees on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from parachuted.agents.gateway import Ticket
+from parachuted.agents.heavy import load_heavy
+from parachuted.config import load_settings
+from parachuted.daemon import Daemon, choose_agent, state_folder
+from parachuted.testing import Reply, ScriptedMessages, say, use
+from tests.api.calls import call, get, key_of
+from tests.api.shapes import answer_of
+from tests.stories.life import Life, note, save
+
+CANARY = "sk-ant-api03-canary-0123456789abcdef"
+Paid = Callable[..., AbstractAsyncContextManager[Life]]
+
+
+@pytest.fixture
+def paid(vault: Path, home: Path) -> Paid:
+    """Start a daemon whose agents ask that model, with a key."""
+
+    @asynccontextmanager
+    async def start(api: ScriptedMessages, **flags: object) -> AsyncIterator[Life]:
+        given = {"vault": str(vault), "port": 0, "bubble.quiet_s": 0.05, "agent.base_url": api.url, "agent.backend": "claude", **flags}
+        settings = load_settings(home, {}, given)
+        env = {"PATH": os.environ["PATH"], "ANTHROPIC_API_KEY": CANARY}
+        daemon = Daemon(settings, home, choose_agent(settings, state_folder(home, vault), env, home))
+        life = Life(daemon=daemon, vault=vault)
+        daemon.bus.listen(life.events.append)
+        ready = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(daemon.run(ready.set), name="daemon")
+            await asyncio.wait_for(ready.wait(), 20)
+            try:
+                yield life
+            finally:
+                daemon.stop()
+
+    return start
+
+
+async def test_the_cost_of_a_run_is_told_alike_everywhere_and_its_credential_nowhere(paid: Paid, vault: Path, home: Path):
+    await load_heavy("claude")
+    save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
+    save(vault / "Projects/garden/AGENTS.md", note("Garden"))
+    environments: list[bytes] = []
+    async with ScriptedMessages() as api:
+
+        def look(_request: object) -> Reply:
+            environments.extend(_environments(home))
+            edit = use("update_context", file_path="AGENTS.md", section="Current Focus", content=f"- sow {CANARY[:6]}")
+            return Reply(blocks=(edit,), usage={"input_tokens": 10_000})
+
+        api.add(look, [say("done")])
+        async with paid(api) as life:
+            save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
+            await life.until(lambda: life.told("run.finished"), 30)
+            usage = await answer_of(life, "GET", "/api/usage")
+            (listed,) = (await get(life, "/api/runs"))["runs"]
+            run = await get(life, f"/api/runs/{listed['id']}")
+            told = [event for event in life.events if CANARY in repr(event)]
+
+    assert [request.headers["x-api-key"] for request in api.asked] == [CANARY] * len(api.asked)
+    assert environments
+    assert not any(CANARY.encode() in environment for environment in environments)
+    assert run["outcome"] == "changed"
+    assert run["cost_usd"] == pytest.approx(usage["spent"]["total"]["usd"]) == pytest.approx((10_100 + 40 * 5) / 1e6)
+    assert [one["run"] for one in usage["spent"]["runs"]] == [run["id"]]
+    assert [one["cause"] for one in usage["spent"]["causes"]] == [cause["id"] for cause in run["causes"]]
+    assert told == []
+    assert [path for folder in (vault, home) for path in folder.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()] == []
+
+
+def _environments(home: Path) -> list[bytes]:
+    """The environments of the processes that live in that home."""
+    found = []
+    for entry in os.scandir("/proc"):
+        try:
+            data = (Path(entry.path) / "environ").read_bytes() if entry.name.isdigit() else b""
+        except OSError:
+            continue
+        found += [data] if f"HOME={home}".encode() in data else []
+    return found
+
+
+async def test_a_key_for_a_part_of_the_vault_is_told_sums_alone(paid: Paid):
+    async with ScriptedMessages([[say("x")]]) as api, paid(api) as life:
+        gateway = life.daemon.gateway
+        await gateway.ask(Ticket(run="r", agent="a", causes=("c",), session="s", max_cost_usd=1), {"model": "claude-haiku-4-5"})
+        deadline = time.monotonic() + 5
+        while not gateway.ledger.spent().requests:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.005)
+        whole = (await get(life, "/api/usage?days=3"))["spent"]
+        part = (await call(life, "GET", "/api/usage?days=3", headers=key_of(life, "system:read", paths=["Projects/**"])))[1]["spent"]
+        refused = await call(life, "GET", "/api/usage?days=0")
+
+    assert refused[0] == 400
+    assert part["total"] == whole["total"]
+    assert part["days"] == whole["days"]
+    assert [whole[name][0]["requests"] for name in ("agents", "models", "causes", "sessions", "runs")] == [1] * 5
+    assert [part[name] for name in ("agents", "models", "causes", "sessions", "runs")] == [[]] * 5

@@ -1,0 +1,41 @@
+"""`parachute usage`: what the model cost, in words and as JSON."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from parachuted.agents.gateway import Ledger, Usage
+from parachuted.daemon import state_folder
+from tests.cli.typed import Typed
+
+
+def spend(ledger: Ledger, usd: float, agent: str, ago: timedelta) -> None:
+    ledger.keep(
+        Usage(
+            at=datetime.now(UTC) - ago, run=f"run-of-{agent}", agent=agent, causes=("c-1",), session=None, model="claude-haiku-4-5",
+            input=100, output=20, cache_read=900, cache_written=50, usd=usd,
+        )
+    )  # fmt: skip
+
+
+def test_it_tells_what_was_spent_on_what_and_what_is_left(typed: Typed):
+    ledger = Ledger(state_folder(typed.home, typed.vault) / "usage.db")
+    spend(ledger, 0.5, "curator", timedelta())
+    spend(ledger, 0.25, "judge", timedelta(days=3))
+    ledger.close()
+    typed.does("start", "--vault", str(typed.vault), "--port", "0", PARACHUTE_BUDGET_USD_PER_HOUR="7")
+
+    told = typed.does("usage")
+    assert re.search(r"^\$0\.7500 since \d{4}-\d\d-\d\d: 2 requests, 2100 tokens in, 40 out$", told, re.MULTILINE)
+    assert re.search(r"^curator +\$0\.5000 +1 +150 +900 +20$", told, re.MULTILINE)
+    assert re.search(r"^run-of-judge +\$0\.2500 ", told, re.MULTILINE)
+    assert re.search(r"^c-1 +\$0\.7500 +2 ", told, re.MULTILINE)
+    assert "$0.5000 of $7 in the last hour, $0.5000 of $20 in the last 24" in told
+    assert "judge" not in typed.does("usage", "--days", "1")
+    assert typed.json("usage", "--days", "9999")["spent"]["days_told"] == 90
+    assert typed.json("usage")["spent"]["total"]["usd"] == 0.75
+
+
+def test_where_no_model_was_asked_it_says_so(running: Typed):
+    assert running.does("usage").startswith("The model was not asked; nothing was spent.\nlimits ")
