@@ -16,6 +16,7 @@ from parachuted.api.file_streams import FileStreams
 from parachuted.api.files import Files
 from parachuted.api.front import Front
 from parachuted.api.health import Health
+from parachuted.api.history import History
 from parachuted.api.hooks import Hooks
 from parachuted.api.keys import Keys
 from parachuted.api.loop import Loop
@@ -50,6 +51,7 @@ def make_app(parts: Parts) -> web.Application:
     routes += [*Files(parts, desk).routes(), *FileStreams(parts, desk, digests).routes(), *Sync(parts, desk, digests).routes()]
     routes += Keys(parts).routes()
     routes += Audit(parts).routes()
+    routes += History(parts).routes()
     routes += Suggestions(parts).routes()
     routes += AgentRuns(parts).routes()
     routes += [*Polled(parts).routes(), *Models(parts).routes(), *ContextMigration(parts).routes(), *Power(parts).routes()]

@@ -75,7 +75,7 @@ def runs(options: Namespace) -> int:
 
 
 def _one_run(options: Namespace) -> int:
-    run = ask("GET", f"/api/runs/{_quoted(options.run_name)}")
+    run = ask("GET", f"/api/runs/{quoted(options.run_name)}")
     if options.json:
         say_json(run)
         return 0
@@ -135,7 +135,7 @@ def resume(_options: Namespace) -> int:
 def why(options: Namespace) -> int:
     """`parachute why FILE[:LINE]`."""
     file, line = _file_and_line(options.file)
-    answer = ask("GET", f"/api/why?path={_quoted(in_vault(file))}" + ("" if line is None else f"&line={line}"))
+    answer = ask("GET", f"/api/why?path={quoted(in_vault(file))}" + ("" if line is None else f"&line={line}"))
     if options.json:
         say_json(answer)
         return 0
@@ -150,11 +150,13 @@ def why(options: Namespace) -> int:
 
 def undo(options: Namespace) -> int:
     """`parachute undo RUN`."""
-    answer = ask("POST", f"/api/runs/{_quoted(options.run_name)}/undo", {})
+    answer = ask("POST", f"/api/runs/{quoted(options.run_name)}/undo", {})
     if options.json:
         say_json(answer)
         return 0
     say(f"Taken back: {count(len(answer['runs']), 'run')}; changed {', '.join(answer['paths']) or 'nothing'}.")
+    if answer["paths"]:
+        say(f"Do it again with: parachute undo {answer['undo']}")
     for path, texts in answer["kept"].items():
         say(f"Kept in {path}, which was written to later:")
         for text in texts:
@@ -239,6 +241,7 @@ def _file_and_line(text: str) -> tuple[str, int | None]:
     return (file, int(line)) if file and line.isascii() and line.isdigit() else (text, None)
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """The text as it may stand in an address, whatever its bytes."""
     safe = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~")
     return "".join(chr(byte) if byte in safe else f"%{byte:02X}" for byte in os.fsencode(text))

@@ -12,6 +12,7 @@ ROUTES = {
     *("GET /api/ls", "GET /api/read", "PUT /api/write", "GET /api/sync/manifest", "GET /api/sync/changes"),
     *("POST /api/sync/push", "POST /api/sync/pull", "DELETE /api/sync/files", "GET /api/files/{path}", "PUT /api/files/{path}"),
     *("GET /api/auth/keys", "POST /api/auth/keys", "DELETE /api/auth/keys/{id}", "GET /api/auth/settings", "PUT /api/auth/settings"),
+    *("GET /api/history", "GET /api/runs/{id}/diff", "POST /api/history/restore"),
     *("GET /api/doctor", "GET /api/contexts/folders", "GET /api/contexts/chain", "GET /api/prompt/preview", "GET /api/events"),
     *("GET /api/contexts/session/{id}", "PUT /api/contexts/session/{id}", "POST /api/contexts/session/{id}/add"),
     *("POST /api/contexts/session/{id}/remove", "GET /api/hooks", "GET /api/hooks/errors", "GET /api/scheduler", "GET /api/usage"),

@@ -1,0 +1,151 @@
+"""History: what a file was, what a run changed everywhere, and a file brought back as it was. Who sees a part is told of that part."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from aiohttp import web
+from pydantic import Field, StringConstraints
+
+from parachuted.api import history_documents as told
+from parachuted.api.answers import json_answer
+from parachuted.api.fields import Path, Sent, Whole
+from parachuted.api.parts import Parts
+from parachuted.api.route import Call, Route
+from parachuted.api.run_sight import is_run_seen
+from parachuted.api.sight import Sight
+from parachuted.api.writable import refuse_programs
+from parachuted.errors import NotFoundError
+from parachuted.keys import Grant
+from parachuted.tools.past import FileDiff, Told
+from parachuted.vault import VaultPath, printable
+
+_MODULE = "curator"
+_Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+_Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{4,64}$")]
+_Whole = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+
+
+class HistoryQuery(Sent):
+    """Which file, and how many versions."""
+
+    path: Path
+    limit: Annotated[Whole, Field(ge=1, le=1_000)] = 50
+
+
+class DiffQuery(Sent):
+    """Whether what followed from the run is told too."""
+
+    cascade: bool = True
+
+
+class RestoreBody(Sent):
+    """Which file, and as of when: before (or `after`) a run, or a version by the beginning of its digest.
+
+    `base` is the digest of the text that is meant to be replaced; without it, whatever is there.
+    """
+
+    path: Path
+    run: _Name | None = None
+    after: Annotated[bool, Field(strict=True)] = False
+    version: _Digest | None = None
+    base: _Whole | None = None
+
+
+class History:
+    """The routes of the history."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            Route(
+                method="GET", path="/api/history", module=_MODULE, capability="read", handle=self.history, query=HistoryQuery,
+                summary="Every version of a file that is known: when, who, run, and lines that came and went.",
+                answers={200: told.FileHistory},
+            ),
+            Route(
+                method="GET", path="/api/runs/{id}/diff", module=_MODULE, capability="read", handle=self.diff, query=DiffQuery,
+                summary="What a run, and what followed from it, changed in every file.", answers={200: told.RunDiff},
+            ),
+            Route(
+                method="POST", path="/api/history/restore", module="vault", capability="write", handle=self.restore, body=RestoreBody,
+                summary="Bring a file back as it was in a version, or before or after a run.", answers={200: told.RestoredTold},
+            ),
+        ]  # fmt: skip
+
+    async def history(self, call: Call) -> web.Response:
+        """`GET /api/history?path=&limit=`."""
+        query = call.query(HistoryQuery)
+        path = call.sight.find(query.path)
+        versions, count = await asyncio.to_thread(self._parts.past.told, path, query.limit)
+        seen = [one for one in versions if call.sight.sees(one.version.path)]
+        pruned = await asyncio.to_thread(self._parts.history.pruned, path)
+        return json_answer(
+            told.FileHistory(
+                path=printable(path), versions=[_version(one, call.sight) for one in seen], count=count - len(versions) + len(seen),
+                since=pruned.isoformat() if pruned is not None else None,
+            )
+        )  # fmt: skip
+
+    async def diff(self, call: Call) -> web.Response:
+        """`GET /api/runs/{id}/diff?cascade=`."""
+        name, is_cascade = call.named("id"), call.query(DiffQuery).cascade
+        runs = await asyncio.to_thread(self._parts.past.runs, name, cascade=is_cascade)
+        files = [one for one in await asyncio.to_thread(self._parts.past.diff, runs) if _sees(call.sight, one)]
+        known = {run for one in files for run in one.runs}
+        listed = [str(run["id"]) for run in runs if run["id"] in known or is_run_seen(run, call.sight)]
+        if name not in listed and not files:
+            raise NotFoundError(f"there is no run {printable(name[:80])}; `parachute runs` lists them")
+        reading = call.identity.grant("vault", "read")
+        return json_answer(told.RunDiff(run=name, runs=listed, files=[_changed(one, reading) for one in files]))
+
+    async def restore(self, call: Call) -> web.Response:
+        """`POST /api/history/restore` with `{"path", "run" or "version", "after", "base"}`."""
+        body = await call.body(RestoreBody)
+        if (body.run is None) == (body.version is None):
+            raise web.HTTPBadRequest(text="name either a run or a version")
+        path = self._place(call, body.path)
+        call.touched.append(path)
+        done = await self._parts.restore.restore(path, run=body.run, after=body.after, version=body.version, base=body.base)
+        return json_answer(
+            told.RestoredTold(
+                path=printable(done.path), version=done.version, before=done.before, after=done.after, merged=done.merged, run=done.run
+            )
+        )
+
+    def _place(self, call: Call, path: VaultPath) -> VaultPath:
+        """The file, as far as the caller may read it too: a text that comes back is told of by what it is."""
+        reading = call.identity.grant("vault", "read")
+        if reading is None or not reading.sees(path):
+            raise web.HTTPForbidden(text="to restore a file a key needs vault:read for it too")
+        real = call.sight.find(path)
+        refuse_programs(path)
+        refuse_programs(real)
+        return real
+
+
+def _sees(sight: Sight, diff: FileDiff) -> bool:
+    return sight.sees(diff.path) and (diff.source is None or sight.sees(diff.source))
+
+
+def _version(one: Told, sight: Sight) -> told.FileVersion:
+    version = one.version
+    return told.FileVersion(
+        version=version.digest, path=printable(version.path),
+        source=printable(version.source) if version.source is not None and sight.sees(version.source) else None,
+        kind=version.kind, at=version.at.isoformat() if version.at is not None else None, by=printable(version.by), run=version.run,
+        causes=list(version.causes), added=one.added, removed=one.removed, kept=one.kept,
+    )  # fmt: skip
+
+
+def _changed(one: FileDiff, reading: Grant | None) -> told.FileChanged:
+    """That a run changed a file is the curator's matter; what it says is the vault's."""
+    may_read = reading is not None and reading.sees(one.path) and (one.source is None or reading.sees(one.source))
+    return told.FileChanged(
+        path=printable(one.path), source=printable(one.source) if one.source is not None else None, runs=list(one.runs), before=one.before,
+        after=one.after, diff=one.diff if may_read else "", added=one.added, removed=one.removed,
+    )  # fmt: skip

@@ -1,0 +1,86 @@
+"""Past: what a file was, what a run changed, and a file brought back as it was."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from parachuted.cli.ask import in_vault, quoted
+from parachuted.cli.client import ask
+from parachuted.cli.show import count, say, say_diff, say_json, say_table, when
+from parachuted.errors import ParachuteError
+
+TYPE_CHECKING = False  # as in client.py
+if TYPE_CHECKING:
+    from typing import Any
+
+_SHORT = 12
+_MOST = 1000
+_SHORTEST = 4
+_HEXADECIMAL = frozenset("0123456789abcdef")
+
+
+def history(options: Namespace) -> int:
+    """`parachute history FILE`."""
+    limit = max(1, min(options.limit, _MOST))
+    answer = ask("GET", f"/api/history?path={quoted(in_vault(options.file))}&limit={limit}")
+    if options.json:
+        say_json(answer)
+        return 0
+    say_table(
+        [_row(one) for one in answer["versions"]], ("VERSION", "WHEN (UTC)", "WHO", "LINES", "RUN", "WHAT"), nothing="Nothing is known."
+    )
+    if answer["count"] > len(answer["versions"]):
+        say(f"{answer['count'] - len(answer['versions'])} older: parachute history {options.file} -n {min(answer['count'], _MOST)}")
+    if answer["since"] is not None:
+        say(f"What was before {when(answer['since'])} UTC is no longer kept (settings history.keep_days and history.keep_mb).")
+    if any(one["kept"] for one in answer["versions"][1:]):
+        say(f"Bring one back with: parachute restore {options.file}@VERSION")
+    return 0
+
+
+def diff(options: Namespace) -> int:
+    """`parachute diff RUN`."""
+    answer = ask("GET", f"/api/runs/{quoted(options.run_name)}/diff?cascade={'false' if options.only else 'true'}")
+    if options.json:
+        say_json(answer)
+        return 0
+    for file in answer["files"]:
+        came = f", which was {file['source']}" if file["source"] is not None else ""
+        say(f"{file['path']}{came}: {_lines(file) or 'changed'}, by {', '.join(file['runs'])}")
+        say_diff(file["diff"])
+    runs, files = count(len(answer["runs"]), "run"), count(len({file["path"] for file in answer["files"]}), "file")
+    say(f"{runs}, {files}. Take it back with: parachute undo {options.run_name}" if answer["files"] else f"{runs}; nothing was changed.")
+    return 0
+
+
+def restore(options: Namespace) -> int:
+    """`parachute restore FILE@RUN` or `FILE@VERSION`."""
+    file, at, name = options.file.rpartition("@")
+    if not (file and at and name):
+        raise ParachuteError("say which version: FILE@VERSION as `parachute history FILE` lists it, or FILE@RUN as `parachute runs` does")
+    is_version = len(name) >= _SHORTEST and _HEXADECIMAL.issuperset(name)
+    if is_version and options.after:
+        raise ParachuteError("--after goes with a run, not with a version")
+    body: dict[str, object] = {"path": in_vault(file), "version" if is_version else "run": name}
+    answer = ask("POST", "/api/history/restore", {**body, "after": True} if options.after else body)
+    if options.json:
+        say_json(answer)
+        return 0
+    if answer["run"] is None:
+        say(f"{answer['path']} is so already.")
+        return 0
+    merged = "; what was written meanwhile was kept" if answer["merged"] else ""
+    say(f"{answer['path']} is as it was in version {answer['version'][:_SHORT]}{merged}.")
+    say(f"Take that back with: parachute undo {answer['run']}")
+    return 0
+
+
+def _row(one: Any) -> tuple[str, ...]:  # noqa: ANN401  JSON
+    version = (one["version"] or "")[:_SHORT] + ("" if one["kept"] or one["version"] is None else " (text gone)")
+    what = f"{one['kind']} from {one['source']}" if one["source"] else one["kind"]
+    who = "you" if one["by"] == "person" else one["by"]
+    return version or "(no file)", when(one["at"]) or "(unseen)", who, _lines(one), one["run"] or "", what
+
+
+def _lines(one: Any) -> str:  # noqa: ANN401  JSON
+    return "" if one["added"] is None else f"+{one['added']} -{one['removed']}"
