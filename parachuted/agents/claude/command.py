@@ -30,6 +30,15 @@ _SAID = {
     "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
     "CLAUDE_AGENT_SDK_VERSION": claude_agent_sdk.__version__,
 }
+# What it would do in a container for nothing: all but the transcript is gone afterwards, nobody waits for what goes on in the background,
+# and a copy of notes is no repository to make commits in.
+_WITHOUT = (
+    "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS",
+    "CLAUDE_CODE_DISABLE_AUTO_MEMORY",
+    "CLAUDE_CODE_DISABLE_FILE_CHECKPOINTING",
+    "CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS",
+    "CLAUDE_CODE_DISABLE_CLAUDE_MDS",
+)
 
 
 def find_cli(env: Mapping[str, str]) -> Path:
@@ -82,7 +91,7 @@ def make_environment(settings: ClaudeSettings, home: Path, way: Way | None) -> d
 def make_box_environment(way: Way, home: str, socket: str) -> dict[str, str]:
     """Make the environment of the CLI in a container, whose only way out is the gateway's socket."""
     made = {"HOME": home, "ANTHROPIC_UNIX_SOCKET": socket, "ANTHROPIC_BASE_URL": _BEHIND_SOCKET, KEY_VARIABLE: way.token}
-    return made | _SAID | {"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1", "CLAUDE_CODE_TMPDIR": "/tmp"}  # noqa: S108  the container's own
+    return made | _SAID | dict.fromkeys(_WITHOUT, "1")
 
 
 def is_loopback(url: str) -> bool:
