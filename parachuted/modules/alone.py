@@ -36,13 +36,15 @@ _SETTLED_S = 10.0
 class Alone:
     """A module that runs. Errors arrive as they would in the daemon: a wrong argument, a permission that lacks, a handler that failed.
 
-    `published` is what it published, by name and data; `asked` what it asked of its agents; `state` its `self.state`.
+    `published` is what it published, by name and data; `asked` what it asked of its agents, `suggested` what it
+    suggested: action, path and payload; `state` its `self.state`.
     """
 
     def __init__(self, running: InProcess, given: _Given) -> None:
         self._running, self._given = running, given
         self.published: list[tuple[str, Mapping[str, object]]] = given.published
         self.asked: list[tuple[str, str]] = given.asked
+        self.suggested: list[tuple[str, str, Mapping[str, object]]] = given.suggested
         self.state: StateAccess = given.state
 
     @property
@@ -133,6 +135,7 @@ class _Given:
         self.answers: Callable[[str, str], str] | None = None
         self.published: list[tuple[str, Mapping[str, object]]] = []
         self.asked: list[tuple[str, str]] = []
+        self.suggested: list[tuple[str, str, Mapping[str, object]]] = []
         self.bounds = Bounds.of_module(self.name, read=manifest.permissions.read, write=manifest.permissions.write)
         self.state = ModuleState(private / "state")
         self._bus = Bus(_now)
@@ -161,6 +164,10 @@ class _Given:
         if self.answers is None:
             raise AgentFailedError("no model is asked in a test: say running_module(..., answers=lambda agent, prompt: ...)")
         return self.answers(agent, prompt)
+
+    async def suggest(self, action: str, path: str, payload: Mapping[str, object], _reasoning: str, _base: str | None = None) -> str:
+        self.suggested.append((action, path, payload))
+        return f"s{len(self.suggested):010d}"
 
     def event(self, name: str, data: Mapping[str, object]) -> Event:
         return Event(id=1, event=name, timestamp=_now(), data=data)

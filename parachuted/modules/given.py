@@ -9,17 +9,19 @@ from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 
-from parachuted.errors import ActRefusedError
+from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
 from parachuted.events.audit import Caller
-from parachuted.modules.access import BoundedVault, VaultParts
+from parachuted.modules.access import BoundedVault, VaultParts, limit
 from parachuted.modules.agent_parts import AgentParts
 from parachuted.modules.approved import Approved
 from parachuted.modules.bounds import Bounds
-from parachuted.modules.cause import carried, causes_at
+from parachuted.modules.cause import carried, causes_at, runs_before
 from parachuted.modules.module_agents import ModuleAgents
 from parachuted.modules.module_state import ModuleState
 from parachuted.modules.services import Services
-from parachuted.vault import Author
+from parachuted.suggestions import Proposal
+from parachuted.suggestions.suggestion import ACTIONS
+from parachuted.vault import Author, VaultPath, printable
 
 _LOGGED_AS = "parachuted.modules"
 
@@ -55,7 +57,7 @@ class Given:
         )  # fmt: skip
         self.state = ModuleState(sources.state / name)
         self._agents = ModuleAgents(sources.agents, sources.vault, approved, bounds)
-        self._sources = sources
+        self._sources, self._bounds, self._is_strange = sources, bounds, approved.trust == "untrusted"
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:
         """Tell an event of its own. What led to it is told with it, so that what follows halts."""
@@ -72,6 +74,23 @@ class Given:
     async def run_agent(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
         """Let one of its agents answer."""
         return await self._agents.run(agent, prompt, options)
+
+    async def suggest(self, action: str, path: str, payload: Mapping[str, object], reasoning: str, base: str | None = None) -> str:
+        """Put a change before a person. What it may not read it cannot suggest for, and is told no more than that there is none."""
+        suggestions, target = self._sources.agents.suggestions, VaultPath.parse(path)
+        if suggestions is None:
+            raise ActRefusedError("nobody takes suggestions here")
+        if action not in ACTIONS:
+            raise EditRefusedError(f"{action[:80]!r} is none of {', '.join(ACTIONS)}")
+        if not self._bounds.limited(limit()).may_read(target):
+            raise NotFoundError(f"{printable(target)} is not among the files that the module {self.name} may read")
+        suggestion = await suggestions.propose(
+            Proposal(
+                source_agent=f"module:{self.name}", action=action, path=target, payload=payload, reasoning=reasoning, base=base,
+                run=next(iter(runs_before()), None), causes=carried(), origin="bot" if self._is_strange else "agent",
+            )
+        )  # fmt: skip
+        return suggestion.id
 
 
 def make_services(approved: Approved, sources: Sources) -> Services:

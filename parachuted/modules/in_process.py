@@ -20,7 +20,7 @@ from parachuted.modules.approved import Approved
 from parachuted.modules.arguments import plan
 from parachuted.modules.declared import Declared, describe, resolve_handler
 from parachuted.modules.loading import load_class, unload
-from parachuted.modules.module import Module
+from parachuted.modules.module import Module, is_every_modules
 from parachuted.modules.ownership import OverdueError, Owner, claim_tasks, traceback_of
 from parachuted.modules.results import Response, to_json
 from parachuted.modules.running import CALL_LIMIT_S, NOTHING
@@ -205,7 +205,7 @@ class _Walled:
         self._name, self._found, self._call = name, found, walled
 
     def __getattr__(self, method: str) -> Callable[..., Awaitable[object]]:
-        function = None if method.startswith("_") or hasattr(Module, method) else getattr(self._found, method, None)
+        function = None if method.startswith("_") or is_every_modules(method, self._found) else getattr(self._found, method, None)
         if not callable(function):
             raise AttributeError(f"{self._name} has no method {method}")  # noqa: TRY004  as for any name that an object lacks
 

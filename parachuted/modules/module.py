@@ -42,6 +42,16 @@ class Module:
         """Let one of the module's agents answer the prompt, and return its words."""
         return await self._services.run_agent(agent, prompt, options)
 
+    async def suggest(
+        self, action: str, path: str, payload: Mapping[str, object] | None = None, /, *, reasoning: str, base: str | None = None
+    ) -> str:  # fmt: skip
+        """Suggest a change that a person is to decide on, and return its id. `action`: create, update, delete or link.
+
+        `payload` is `{"text": ...}`, `{"section": ..., "content": ..., "append": True}`, `{"key": ..., "value": ...}` or, for a link,
+        `{"to": ...}`. The module must be able to read the file; it need not be able to write it. `base`: the digest that it decided on.
+        """
+        return await self._services.suggest(action, path, payload or {}, reasoning, base)
+
     async def on_enable(self) -> None:
         """Called once when the module begins to serve; what it raises marks the module as failed."""
 
@@ -51,3 +61,13 @@ class Module:
     def interfaces(self) -> Mapping[str, object]:
         """The objects behind `provides`: the module itself, unless a class says otherwise."""
         return dict.fromkeys(self.provides, self)
+
+
+def is_every_modules(name: str, found: object = None) -> bool:
+    """Whether all modules have a method of that name, which carries the module's own rights: such is no method of an interface.
+
+    A class may have a `suggest` of its own, as a BrainInterface does; `found` is the object, where it is at hand.
+    """
+    if name == "suggest" and (not isinstance(found, Module) or type(found).suggest is not Module.suggest):
+        return False
+    return hasattr(Module, name)

@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.crossing import told
-from parachuted.modules.module import Module
+from parachuted.modules.module import is_every_modules
 from parachuted.modules.results import to_json
 from parachuted.modules.services import Hit
 
@@ -46,6 +46,10 @@ class RemoteServices:
 
     async def run_agent(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
         return _text(await self._asker.ask("run_agent", {"agent": agent, "prompt": prompt, "options": to_json(options)}))
+
+    async def suggest(self, action: str, path: str, payload: Mapping[str, object], reasoning: str, base: str | None = None) -> str:
+        body = {"action": action, "path": path, "payload": to_json(payload), "reasoning": reasoning, "base": base}
+        return _text(await self._asker.ask("suggest", body))
 
 
 class RemoteVault:
@@ -120,7 +124,7 @@ class RemoteInterface:
         self._asker = asker
 
     def __getattr__(self, method: str) -> Callable[..., Awaitable[object]]:
-        if method.startswith("_") or hasattr(Module, method):
+        if method.startswith("_") or is_every_modules(method):
             raise AttributeError(f"{self._name} has no method {method}")
 
         async def call(*args: object, **kwargs: object) -> object:

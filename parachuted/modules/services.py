@@ -132,3 +132,7 @@ class Services(Protocol):
     async def run_agent(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
         """Let one of the module's agents answer."""
         ...
+
+    async def suggest(self, action: str, path: str, payload: Mapping[str, object], reasoning: str, base: str | None = None) -> str:
+        """Put a change before a person, and return its id. ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError."""
+        ...

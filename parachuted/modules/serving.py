@@ -14,7 +14,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from parachuted.errors import EditRefusedError, ModuleFailedError
-from parachuted.modules.module import Module
+from parachuted.modules.module import is_every_modules
 from parachuted.modules.results import to_json
 from parachuted.modules.services import Services
 from parachuted.modules.wire import Ask
@@ -86,6 +86,13 @@ class _Method(_Interface):
     kwargs: dict[str, object]
 
 
+class _Suggest(_Path):
+    action: str
+    payload: dict[str, object]
+    reasoning: str
+    base: str | None
+
+
 class _Agent(_Body):
     agent: str
     prompt: str
@@ -107,8 +114,11 @@ class Serving:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._others: Mapping[str, Callable[[Mapping[str, object]], Awaitable[object]]] = MappingProxyType(
-            {"publish": self._publish, "has_interface": self._has_interface, "interface": self._interface, "run_agent": self._run_agent}
-        )
+            {
+                "publish": self._publish, "has_interface": self._has_interface, "interface": self._interface, "run_agent": self._run_agent,
+                "suggest": self._suggest,
+            }
+        )  # fmt: skip
 
     async def serve(self, ask: Ask) -> object:
         """Do what is asked. Raises what the services raise, and ModuleFailedError for an ask that is none."""
@@ -146,7 +156,7 @@ class Serving:
         found = self._services.get_interface(asked.interface)
         if found is None:
             raise ModuleFailedError(f"no module provides {asked.interface[:80]} now")
-        is_its_own = asked.method.isidentifier() and not asked.method.startswith("_") and not hasattr(Module, asked.method)
+        is_its_own = asked.method.isidentifier() and not asked.method.startswith("_") and not is_every_modules(asked.method, found)
         method = getattr(found, asked.method, None) if is_its_own else None
         if not callable(method):
             raise ModuleFailedError(f"{asked.interface[:80]} has no method {asked.method[:80]}")
@@ -156,6 +166,9 @@ class Serving:
     async def _run_agent(self, body: Mapping[str, object]) -> object:
         asked = _checked(_Agent, body)
         return await self._services.run_agent(asked.agent, asked.prompt, asked.options)
+
+    async def _suggest(self, body: Mapping[str, object]) -> object:
+        return await self._services.suggest(**_fields(_Suggest, body))  # type: ignore[arg-type]
 
 
 def _checked(kind: type[Asked], body: Mapping[str, object]) -> Asked:

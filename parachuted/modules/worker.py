@@ -22,7 +22,7 @@ from parachuted.modules.beginning import Begin
 from parachuted.modules.cage import Cages, Kind
 from parachuted.modules.crossing import told
 from parachuted.modules.declared import Declared, unapproved
-from parachuted.modules.module import Module
+from parachuted.modules.module import is_every_modules
 from parachuted.modules.results import Response, to_json
 from parachuted.modules.running import CALL_LIMIT_S, NOTHING
 from parachuted.modules.services import Services
@@ -301,7 +301,7 @@ class _Remote:
         self._ask = ask
 
     def __getattr__(self, method: str) -> Callable[..., Awaitable[object]]:
-        if method.startswith("_") or hasattr(Module, method):
+        if method.startswith("_") or is_every_modules(method):
             raise AttributeError(f"{self._name} has no method {method}")
 
         async def call(*args: object, **kwargs: object) -> object:

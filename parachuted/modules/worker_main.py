@@ -25,7 +25,7 @@ from parachuted.modules.beginning import Begin
 from parachuted.modules.crossing import error_of
 from parachuted.modules.declared import Declared
 from parachuted.modules.in_process import InProcess
-from parachuted.modules.module import Module
+from parachuted.modules.module import is_every_modules
 from parachuted.modules.remote_services import LogOverPipe, RemoteServices
 from parachuted.modules.results import Response, to_json
 from parachuted.modules.talk import Talk
@@ -181,7 +181,7 @@ class _Served:
     async def _interface(self, body: Mapping[str, Any]) -> object:
         name, method = body["interface"], body["method"]
         provided = self._running.interface(name)
-        if provided is None or method.startswith("_") or hasattr(Module, method):
+        if provided is None or method.startswith("_") or is_every_modules(method):
             raise ModuleFailedError(f"{name} has no method {method}")
         try:
             function = getattr(provided, method)

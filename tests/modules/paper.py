@@ -85,6 +85,11 @@ class Paper:
         self.asked.append((agent, prompt, options))
         return f"{agent} says yes"
 
+    async def suggest(self, action: str, path: str, payload: Mapping[str, object], reasoning: str, base: str | None = None) -> str:
+        del reasoning, base
+        self.asked.append((action, path, payload))
+        return "s0000000001"
+
 
 @contextlib.contextmanager
 def loaded(folder: Path) -> Iterator[tuple[type[Module], Manifest]]:

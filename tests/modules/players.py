@@ -88,6 +88,11 @@ class Given:
         self.asked.append((agent, prompt, *options))
         return f"{agent} says yes"
 
+    async def suggest(self, action: str, path: str, payload: Mapping[str, object], reasoning: str, base: str | None = None) -> str:
+        del payload, base
+        self.asked.append((action, path, reasoning))
+        return "s0000000001"
+
 
 async def until(condition: Callable[[], object], limit_s: float = 10.0) -> None:
     """Wait for it; fail after the limit."""

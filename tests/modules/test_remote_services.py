@@ -124,6 +124,11 @@ async def test_an_agent_answers(remote):
     assert await remote.run_agent("writer", "write", {}) == "writer says yes"
 
 
+async def test_a_module_suggests_from_a_process_of_its_own_as_from_the_daemons(remote, given):
+    assert await remote.suggest("update", "Daily/a.md", {"text": "x"}, "it follows") == "s0000000001"
+    assert given.asked == [("update", "Daily/a.md", "it follows")]
+
+
 @pytest.mark.parametrize(("remote_class", "protocol"), [(RemoteVault, VaultAccess), (RemoteState, StateAccess)])
 def test_no_method_of_the_public_form_is_missing_or_different(remote_class, protocol):
     for name, method in inspect.getmembers(protocol, inspect.isfunction):

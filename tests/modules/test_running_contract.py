@@ -324,3 +324,12 @@ async def test_a_module_reaches_no_further_than_its_permissions(begin, yard):
 
     with pytest.raises(ActRefusedError, match=r"permissions\.read"):
         await running.call("peek", {})
+
+
+async def test_an_interface_has_a_suggest_of_its_own_and_never_that_of_every_module(begin):
+    manifest = "provides: [BrainInterface]\n"
+    plain = await begin("async def search(self):\n    return 1", name="brain", manifest=manifest)
+    with pytest.raises((AttributeError, ModuleFailedError)):
+        await plain.interface("BrainInterface").suggest("update", "Brain/a.md", {}, reasoning="x")
+    own = await begin("async def suggest(self, text):\n    return [text]", name="brain", manifest=manifest)
+    assert await own.interface("BrainInterface").suggest("text") == ["text"]
