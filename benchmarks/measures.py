@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from benchmarks.gateway import gateway
 from benchmarks.hooks import hooks
 from benchmarks.model import scripted_model
 from benchmarks.module_routes import module_routes
@@ -228,6 +229,7 @@ MEASURES: dict[str, Measure] = {
     "modules": modules,
     "module-routes": module_routes,
     "hooks": hooks,
+    "gateway": gateway,
     "runs": agent_runs,
 }
 

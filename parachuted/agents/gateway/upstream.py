@@ -31,6 +31,7 @@ _ANTHROPICS = "anthropic.com"
 _CONNECT_S = 10.0
 _SILENCE_S = 600.0
 _IDLE_S = 60.0
+_READ_AHEAD = 1 << 15
 _LARGE = 1 << 20  # aiohttp sends more than that piece by piece, if it may
 _LOGIN_S = 30.0
 _FAULTS = 500
@@ -181,7 +182,7 @@ class Upstream:
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_S, ssl=_trust(self._env))
             self._session = aiohttp.ClientSession(
                 connector=connector, timeout=timeout, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar(),
-                skip_auto_headers=("User-Agent", "Accept-Encoding"),
+                skip_auto_headers=("User-Agent", "Accept-Encoding"), read_bufsize=_READ_AHEAD,
             )  # fmt: skip
         return self._session
 
