@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parachuted.agents import Box
+from parachuted.agents.sandbox.proxy import Proxy, open_proxy
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.errors import StorageFailedError
 from parachuted.events.audit import Recorder
@@ -60,7 +61,8 @@ class AgentBoxes:
                     grant=grant, box=box, checkout=checkout, taint=boxed.taint, hooks=boxed.hooks, audit=boxed.audit,
                     check_command=check_command,
                 )  # fmt: skip
-                yield Opened(native=native, told=_told(filled))
+                async with _way_out(boxed, slot.sockets):
+                    yield Opened(native=native, told=_told(filled))
                 last = await checkout.check_in("the end of the run")
                 if last.refused:
                     log.info("some of an agent's last work was not taken over", extra={"run": boxed.run, "refused": len(last.refused)})
@@ -81,6 +83,28 @@ class AgentBoxes:
             uid=self.sandboxes.user[0], outside=outside, user_home=self.user_home, private=self.private, audit=self.audit,
             wrote=boxed.wrote,
         )  # fmt: skip
+
+
+@asynccontextmanager
+async def _way_out(boxed: BoxedRun, sockets: Path) -> AsyncIterator[None]:
+    """The filtering proxy, for a run that was granted any network. What a host answers is a stranger's text, after which there is none."""
+    grant, taint = boxed.grant, boxed.taint
+    if grant.network in ("none", ()):
+        yield
+        return
+
+    async def allowed(_host: str, _port: int) -> str | None:
+        return f"{taint.why()}, so it may reach no network any more" if taint else None
+
+    async def beyond(host: str, port: int) -> str | None:
+        said_yes = not taint and boxed.ask_host is not None and await boxed.ask_host(f"{host}:{port}")
+        return None if said_yes else f"{grant.agent} was not granted {host}:{port}"
+
+    proxy = Proxy(
+        grant.network, allowed=allowed, beyond=beyond, reached=lambda host: taint.read(f"an answer of {host}", "web")
+    )  # fmt: skip
+    async with open_proxy(sockets, proxy):
+        yield
 
 
 def _told(filled: Filled) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -31,7 +31,11 @@ from parachuted.vault import Author, History, Objects, Written
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxedRun:
-    """What a run's container is made from. `wrote` hears of each write that was checked in; `put_forward` takes what it may not write."""
+    """What a run's container is made from.
+
+    `wrote` hears of each write that was checked in; `put_forward` takes what it may not write, and `ask_host` asks a person whether it may
+    reach a host that it was not granted.
+    """
 
     run: str
     agent: str
@@ -42,6 +46,7 @@ class BoxedRun:
     hooks: AgentHooks
     wrote: Callable[[Written], None]
     put_forward: PutForward | None
+    ask_host: Callable[[str], Awaitable[bool]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

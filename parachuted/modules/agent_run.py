@@ -67,12 +67,12 @@ class AgentRun:
         self._author = Author(by=f"module:{one.name}" if one.module else f"agent:{one.name}", run=self.id, causes=self.task.causes)
         self._bounds = Bounds.of_agent(one.who, grant)
         self._forward = self._forwarding()
-        watching = Watching(
+        self._watching = Watching(
             run=self.id, session=order.session, grant=grant, taint=self.taint, origins=parts.origins, permissions=parts.permissions,
             put_forward=self._forward,
         )  # fmt: skip
         self._vault = BoundedVault(
-            vault, self._bounds, lambda: self._author, Caller("agent", one.name, ""), wrote=self._written.append, run=watching
+            vault, self._bounds, lambda: self._author, Caller("agent", one.name, ""), wrote=self._written.append, run=self._watching
         )  # fmt: skip
         self._root = vault.root
         cause = {"id": self.task.causes[0], "root": None, "depth": 1 + len(self.task.parents), "actor": one.name, "run": self.id}
@@ -163,7 +163,7 @@ class AgentRun:
     def _boxed(self) -> BoxedRun:
         return BoxedRun(
             run=self.id, agent=self._definition.name, grant=self.grant, author=self._author, taint=self.taint, audit=self.audit,
-            hooks=self._hooks, wrote=self._written.append, put_forward=self._forward,
+            hooks=self._hooks, wrote=self._written.append, put_forward=self._forward, ask_host=self._watching.host,
         )  # fmt: skip
 
     def _forwarding(self) -> Forwarding | None:

@@ -62,10 +62,18 @@ class Watching:
         return f"{why}; instead it is suggested to a person as {name}, who decides on it. Nothing has changed yet, and you can go on"
 
     async def beyond(self, what: Literal["read", "write"], path: str) -> bool:
-        """Whether a person allows it that file now; nobody is asked by a run that nobody waits for."""
+        """Whether a person allows it that file now."""
+        return await self._asked(Wish(kind=what, what=path))
+
+    async def host(self, host: str) -> bool:
+        """Whether a person allows it that host and port now."""
+        return await self._asked(Wish(kind="network", what=host))
+
+    async def _asked(self, wish: Wish) -> bool:
+        """Nobody is asked by a run that nobody waits for."""
         if not self.grant.asks or self.permissions is None:
             return False
-        return await self.permissions.ask(run=self.run, session=self.session, agent=self.grant.agent, wish=Wish(kind=what, what=path))
+        return await self.permissions.ask(run=self.run, session=self.session, agent=self.grant.agent, wish=wish)
 
     def wrote(self, path: str, digest: str | None) -> None:
         """What a run that has read strangers' texts writes is not trusted by the next one."""

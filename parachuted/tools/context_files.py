@@ -50,10 +50,11 @@ _Result = TypeVar("_Result")
 
 @dataclass(slots=True, kw_only=True)
 class Grant:
-    """What one run may touch: `own` to read and write, `watched` to read."""
+    """What one run may touch: `own` to read and write, unless it is a control file, `watched` to read."""
 
     own: VaultPath
     watched: tuple[VaultPath, ...]
+    is_writable: bool = True
 
 
 @dataclass(slots=True, kw_only=True)
@@ -120,6 +121,8 @@ class ContextFiles:
         section, content = arguments.get("section"), arguments.get("content")
         if path is None:
             return _refused(f"this task may write only {printable(self.grant.own)}, not {_shown(arguments.get('file_path'))}")
+        if not self.grant.is_writable:
+            return _refused(f"{printable(path)} belongs to a program or to a person's decisions, and no agent writes it")
         if not isinstance(section, str) or not isinstance(content, str):
             return _refused("section and content must be texts")
         text = content.replace("\r\n", "\n")

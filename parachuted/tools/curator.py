@@ -22,6 +22,7 @@ from parachuted.errors import (
 )
 from parachuted.events import Bus
 from parachuted.events.audit import Recorder, Unrecorded
+from parachuted.grants.granting import curator_grant
 from parachuted.grants.origin import Taint
 from parachuted.grants.origins import Origins
 from parachuted.grants.session_taint import SessionTaints
@@ -306,8 +307,11 @@ def settle(reviews: Reviews, looked: Review, present: str | None, at: datetime, 
 
 
 def _grant(watcher: VaultPath, present: Iterable[Review], watched: Iterable[VaultPath]) -> Grant:
+    """What the one function that grants says, as the tools of a curator take it."""
     changed = [VaultPath(review.path) for review in present]
-    return Grant(own=watcher, watched=tuple(dict.fromkeys([*changed, *watched]))[:_MOST_WATCHED])
+    paths = tuple(dict.fromkeys([*changed, *watched]))[:_MOST_WATCHED]
+    granted = curator_grant(own=watcher, watched=paths)
+    return Grant(own=watcher, watched=tuple(path for path in paths if granted.may_read(path)), is_writable=granted.may_write(watcher))
 
 
 def _outcome(files: ContextFiles, account: Account) -> Outcome:

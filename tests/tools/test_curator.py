@@ -17,6 +17,7 @@ from parachuted.errors import AgentFailedError, AgentUnavailableError, StorageFa
 from parachuted.testing import Block, ScriptedBackend, say, use
 from parachuted.tools import Curator
 from parachuted.tools import curator as curator_module
+from parachuted.vault import VaultPath
 from tests.bubbling.desk import watching
 from tests.tools.study import LIMITS, Study
 
@@ -375,3 +376,11 @@ async def test_a_run_that_is_stopped_is_taken_back_and_its_task_waits_to_be_done
     assert (await study.run("w")).result == "changed"
     assert study.text("w") == W.replace("- old", "- new")
     assert study.parts.at_work.all() == []
+
+
+@pytest.mark.parametrize("path", ["Modules/daily/AGENTS.md", ".claude/CLAUDE.md", "Suggestions/x.md"])
+def test_what_a_curator_may_is_granted_as_any_agents_and_no_control_file_is_written(path: str):
+    grant = curator_module._grant(VaultPath(path), [], [VaultPath("a.md"), VaultPath(".claude/settings.json")])
+
+    assert (grant.is_writable, grant.watched) == (False, (VaultPath("a.md"),))
+    assert curator_module._grant(VaultPath("[odd]*/AGENTS.md"), [], []).is_writable
