@@ -275,7 +275,7 @@ class Daemon:
         )  # fmt: skip
         self._build_suggestions()
         self._build_past()
-        self.permissions = Permissions(bus, clock, never=self._state.table("permissions"))
+        self.permissions = Permissions(bus, clock, settings.agent.ask_s, never=self._state.table("permissions"))
         self._build_modules(limits)
 
     def _build_suggestions(self) -> None:
@@ -510,6 +510,7 @@ class Daemon:
         return Parts(
             vault=self.settings.vault, root=self._root, store=self.store, objects=self._objects, notice=self.noticer.notice,
             home=self._home, hooks=self.hooks, trust=self._trust, modules=self.modules, suggestions=self.suggestions, door=self._door,
+            permissions=self.permissions, origins=self.origins,
             at_work=self.at_work, agents=self.agents,
             set_auth_mode=self._set_auth_mode, audit=self.audit,
             guard=Guard(hosts=listed(self.settings.api.hosts), origins=listed(self.settings.api.cors_origins)),
@@ -518,7 +519,7 @@ class Daemon:
             reconciler=self.reconciler, queue=self.queue, worker=self.worker, budget=self.budget, undo=self.undo,
             why=Why(self.store, self._objects, self.history), past=self._past, restore=self._restore, pruning=self.pruning,
             rescan=self._rescan, check_notes=Doctor(self.store, self.index).check_notes,
-            gateway=self.gateway,
+            gateway=self.gateway, sandboxes=self.chosen.sandboxes,
             clock=self.clock, started=self.clock(), backend=self.chosen.backend.name, backend_reason=self.chosen.reason, most_cost_usd=cost,
             model=self.settings.agent.model, full_every_s=self.settings.scan.full_every_s,
             is_watching_by=lambda: "polling" if self.noticer.polling else "events", end=self._end,

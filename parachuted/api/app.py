@@ -30,10 +30,12 @@ from parachuted.api.note_moves import NoteMoves
 from parachuted.api.note_reading import NoteReading
 from parachuted.api.notes import Notes
 from parachuted.api.parts import Parts
+from parachuted.api.permissions import Permissions
 from parachuted.api.polled import Polled
 from parachuted.api.power import Power
 from parachuted.api.prompt import PromptPreview
 from parachuted.api.route import Route
+from parachuted.api.sandbox import Sandbox
 from parachuted.api.search import NoteSearch
 from parachuted.api.stream import EventStreams
 from parachuted.api.suggestions import Suggestions
@@ -50,10 +52,12 @@ def make_app(parts: Parts) -> web.Application:
     routes += [*_notes(parts, desk), *NoteSearch(parts).routes()]
     routes += [*Files(parts, desk).routes(), *FileStreams(parts, desk, digests).routes(), *Sync(parts, desk, digests).routes()]
     routes += Keys(parts).routes()
+    routes += Sandbox(parts).routes()
     routes += Audit(parts).routes()
     routes += History(parts).routes()
     routes += Suggestions(parts).routes()
     routes += AgentRuns(parts).routes()
+    routes += Permissions(parts).routes()
     routes += [*Polled(parts).routes(), *Models(parts).routes(), *ContextMigration(parts).routes(), *Power(parts).routes()]
     calls = ModuleCalls(parts.modules, parts.door.holds)
     parts.door.listen(calls.recheck)

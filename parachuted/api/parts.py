@@ -9,12 +9,15 @@ from pathlib import Path
 
 from parachuted.agents.at_work import AtWork
 from parachuted.agents.gateway import Gateway
+from parachuted.agents.permission import Permissions
+from parachuted.agents.sandbox import Sandboxes
 from parachuted.api.door import KeyDoor, Mode
 from parachuted.api.guard import Guard
 from parachuted.bubbling import Reconciler, Reviews, Watches
 from parachuted.context import SessionContexts
 from parachuted.events import Bus, Problems
 from parachuted.events.audit_log import AuditLog
+from parachuted.grants.origins import Origins
 from parachuted.hooks import Hooks
 from parachuted.modules.agent_desk import AgentDesk
 from parachuted.modules.manager import Modules
@@ -56,6 +59,7 @@ class Parts:
     queue: Queue
     worker: Worker
     budget: Budget
+    sandboxes: Sandboxes | None
     gateway: Gateway | None
     undo: Undo
     why: Why
@@ -76,6 +80,8 @@ class Parts:
     trust: Trust
     modules: Modules
     suggestions: Suggestions
+    permissions: Permissions
+    origins: Origins
     at_work: AtWork
     agents: AgentDesk
     is_watching_by: Callable[[], str]

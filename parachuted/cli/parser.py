@@ -60,6 +60,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_audit(commands)
     _add_modules(commands)
     _add_suggestions(commands)
+    _add_sandbox(commands)
     return parser
 
 
@@ -231,6 +232,7 @@ def _add_loop(commands: argparse._SubParsersAction[_Parser]) -> None:
     _add(commands, "pause", "ask:pause", "begin no more runs", "Begin no more runs until `resume`. Changes are still noticed, and wait.")
     _add(commands, "resume", "ask:resume", "begin runs again", "Begin runs again.")
     _add_agent_runs(commands)
+    _add_permissions(commands)
 
 
 def _add_agent_runs(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -253,6 +255,21 @@ def _add_agent_runs(commands: argparse._SubParsersAction[_Parser]) -> None:
     maintenance.add_argument("prompt", nargs="+", metavar="PROMPT", help="what to look after, such as 'why is search slow?'; - is stdin")
     maintenance.add_argument("--session", metavar="ID", help="go on with an earlier conversation")
     _json(maintenance)
+
+
+def _add_permissions(commands: argparse._SubParsersAction[_Parser]) -> None:
+    about = "What agents ask for while they work, beyond what they were given. What nobody answers is denied."
+    parts = _add(commands, "permissions", None, "what agents ask you for", about).add_subparsers(metavar="COMMAND", required=True)
+    listed = _add(parts, "list", "permissions:permissions_list", "those that wait", "List what agents ask for, and what is always denied.")
+    allow = _add(parts, "allow", "permissions:permissions_allow", "say yes", "Allow what an agent asks for, this once.")
+    allow.add_argument("--session", action="store_true", help="for as long as the agent's session lasts")
+    deny = _add(parts, "deny", "permissions:permissions_deny", "say no", "Deny what an agent asks for; it is not asked again.")
+    forget = _add(parts, "forget", "permissions:permissions_forget", "let it ask again", "Let an agent ask again what you denied it.")
+    forget.add_argument("agent", metavar="AGENT", help="as `parachute permissions list` names it")
+    for parser in (allow, deny):
+        parser.add_argument("id", metavar="ID", help="as `parachute permissions list` names it")
+    for parser in (listed, allow, deny, forget):
+        _json(parser)
 
 
 def _add_explaining(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -397,6 +414,15 @@ def _add_suggestions(commands: argparse._SubParsersAction[_Parser]) -> None:
         parser.add_argument("ids", nargs="+", metavar="ID", help="as `parachute suggestions list` names it")
     for parser in (listed, show, approve, reject, edit, everything):
         _json(parser)
+
+
+def _add_sandbox(commands: argparse._SubParsersAction[_Parser]) -> None:
+    about = "Agents with a shell run in containers, which Docker makes. They need no daemon to be looked at."
+    parts = _add(commands, "sandbox", None, "where agents with a shell run", about).add_subparsers(metavar="COMMAND", required=True)
+    build = _add(parts, "build", "sandbox:sandbox_build", "make their image", "Make the image that agents with a shell run in.")
+    build.add_argument("--offline", action="store_true", help="of this machine's own programs, mounted read only; needs no network")
+    doctor = _add(parts, "doctor", "sandbox:sandbox_doctor", "try it all", "Try each part that sandboxes stand on, and say what to do.")
+    _json(doctor)
 
 
 def _add_contexts(commands: argparse._SubParsersAction[_Parser]) -> None:

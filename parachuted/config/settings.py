@@ -115,6 +115,7 @@ class AgentSettings:
     max_turns: Annotated[_Few, "How often the model may answer in one run."] = 12
     max_cost_usd: Annotated[_Dollars, "The dollars that one run may cost."] = 0.25
     concurrency: Annotated[_Few, "How many runs may go on at once."] = 2
+    ask_s: Annotated[_Seconds, "How many seconds an agent waits when it asks for more than it was given; then it is denied."] = 60.0
     untrusted: Annotated[
         _Patterns,
         "Where notes hold strangers' text, after which an agent runs no shell, reaches no network and asks before it writes elsewhere.",

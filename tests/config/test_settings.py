@@ -42,6 +42,7 @@ def test_the_keys_are_those_that_were_agreed():
         "agent.max_turns",
         "agent.max_cost_usd",
         "agent.concurrency",
+        "agent.ask_s",
         "agent.untrusted",
         "budget.runs_per_hour",
         "budget.runs_per_cause",

@@ -1,0 +1,111 @@
+"""Permissions: what agents ask for while they work, and a person's answers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Protocol
+
+from aiohttp import web
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from parachuted.agents.permission import Answer, Question
+from parachuted.agents.permission import Permissions as Asked
+from parachuted.api.answers import json_answer
+from parachuted.api.fields import Sent
+from parachuted.api.route import Call, Route
+from parachuted.vault import printable
+
+_MODULE = "curator"
+
+
+class Given(Protocol):
+    """The part that is needed here."""
+
+    @property
+    def permissions(self) -> Asked: ...
+
+
+class AnswerBody(Sent):
+    """`once`, `session` (as long as the agent's session lasts) or `never` (and never asked again)."""
+
+    answer: Answer
+
+
+class ForgetBody(Sent):
+    """The agent that may ask again."""
+
+    agent: Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class QuestionShown(TypedDict):
+    """An agent's wish. `kind`: read, write, bash, network or trusted; `why`: the agent's own words; `until`: when it counts as denied."""
+
+    id: str
+    at: str
+    until: str
+    run: str
+    session: str | None
+    agent: str
+    kind: str
+    what: str
+    why: str
+
+
+class QuestionsShown(TypedDict):
+    """What waits for an answer, and what is denied without asking."""
+
+    permissions: list[QuestionShown]
+    never: list[str]
+
+
+class ForgottenShown(TypedDict):
+    """How many answers were forgotten."""
+
+    forgotten: int
+
+
+class Permissions:
+    """The routes. Whoever answers gives an agent more than its grant, so it takes the right to administer."""
+
+    def __init__(self, parts: Given) -> None:
+        self._parts = parts
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            Route(
+                method="GET", path="/api/permissions", module=_MODULE, capability="admin", handle=self.listing,
+                summary="What agents ask for, and wait to be answered.", answers={200: QuestionsShown},
+            ),
+            Route(
+                method="POST", path="/api/permissions/forget", module=_MODULE, capability="admin", handle=self.forget, body=ForgetBody,
+                summary="Let an agent ask again what was answered with never.", answers={200: ForgottenShown},
+            ),
+            Route(
+                method="POST", path="/api/permissions/{id}", module=_MODULE, capability="admin", handle=self.answer, body=AnswerBody,
+                summary="Answer what an agent asks for.", answers={200: QuestionShown}, names={"id": "a question, as it is listed"},
+            ),
+        ]  # fmt: skip
+
+    async def listing(self, _call: Call) -> web.Response:
+        """`GET /api/permissions`."""
+        asked = self._parts.permissions
+        return json_answer(QuestionsShown(permissions=list(map(_shown, asked.pending())), never=list(map(printable, asked.never()))))
+
+    async def answer(self, call: Call) -> web.Response:
+        """`POST /api/permissions/{id}` with `{"answer"}`."""
+        body = await call.body(AnswerBody)
+        return json_answer(_shown(self._parts.permissions.answer(call.named("id"), body.answer)))
+
+    async def forget(self, call: Call) -> web.Response:
+        """`POST /api/permissions/forget` with `{"agent"}`."""
+        body = await call.body(ForgetBody)
+        return json_answer(ForgottenShown(forgotten=self._parts.permissions.forget(body.agent)))
+
+
+def _shown(question: Question) -> QuestionShown:
+    wish = question.wish
+    return QuestionShown(
+        id=question.id, at=question.at.isoformat(), until=question.until.isoformat(), run=question.run, session=question.session,
+        agent=question.agent, kind=wish.kind, what=printable(wish.what), why=printable(wish.why),
+    )  # fmt: skip

@@ -1,0 +1,61 @@
+"""Permissions commands: list, allow, deny, forget. The running daemon answers them."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+from urllib.parse import quote
+
+from parachuted.cli.client import ask
+from parachuted.cli.show import count, say, say_json, say_table, when
+
+_NONE = "No agent asks for anything. One that does waits a minute for `parachute permissions allow ID` or `deny ID`."
+
+
+def permissions_list(options: Namespace) -> int:
+    """`parachute permissions list`."""
+    answer = ask("GET", "/api/permissions")
+    if options.json:
+        say_json(answer)
+        return 0
+    rows = [(one["id"], one["agent"], f"{one['kind']} {one['what']}", when(one["until"]), one["why"]) for one in answer["permissions"]]
+    say_table(rows, ("QUESTION", "AGENT", "WANTS", "UNTIL (UTC)", "WHY, IN ITS OWN WORDS"), nothing=_NONE)
+    for one in answer["never"]:
+        say(f"never    {one}")
+    return 0
+
+
+def permissions_allow(options: Namespace) -> int:
+    """`parachute permissions allow ID [--session]`."""
+    return _tell(_answered(options.id, "session" if options.session else "once"), options, "is allowed" + _how(session=options.session))
+
+
+def permissions_deny(options: Namespace) -> int:
+    """`parachute permissions deny ID`."""
+    return _tell(_answered(options.id, "never"), options, "is denied, and not asked again")
+
+
+def permissions_forget(options: Namespace) -> int:
+    """`parachute permissions forget AGENT`."""
+    answer = ask("POST", "/api/permissions/forget", {"agent": options.agent})
+    if options.json:
+        say_json(answer)
+        return 0
+    say(f"{options.agent} may ask again: {count(answer['forgotten'], 'answer')} forgotten.")
+    return 0
+
+
+def _how(*, session: bool) -> str:
+    return " for as long as its session lasts" if session else " once"
+
+
+def _answered(question: str, answer: str) -> Any:  # noqa: ANN401  JSON
+    return ask("POST", f"/api/permissions/{quote(question, safe='')}", {"answer": answer})
+
+
+def _tell(question: Any, options: Namespace, what: str) -> int:  # noqa: ANN401  JSON
+    if options.json:
+        say_json(question)
+        return 0
+    say(f"{question['agent']}: {question['kind']} {question['what']} {what}.")
+    return 0

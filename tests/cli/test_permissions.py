@@ -1,0 +1,42 @@
+"""`parachute permissions`: what agents ask for, and answering it at a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+
+from parachuted.agents.permission import Wish
+from tests.cli.typed import Typed
+from tests.stories.life import Live
+
+
+async def test_what_an_agent_asks_for_is_listed_allowed_and_denied(live: Live, home, vault, tmp_path):
+    typed = Typed(home=home, vault=vault, folder=tmp_path)
+
+    async def does(*words: str) -> str:
+        return await asyncio.to_thread(typed.does, "permissions", *words)
+
+    async with live() as life:
+        asked = life.daemon.permissions
+        assert (await does("list")).startswith("No agent asks for anything.")
+        wishes = [
+            Wish(kind="read", what="Diary/a.md", why="it is named"),
+            Wish(kind="bash", what="git log"),
+            Wish(kind="write", what="b.md"),
+        ]
+        async with asyncio.TaskGroup() as group:
+            runs = [group.create_task(asked.ask(run="r1", session="s1", agent="work/helper", wish=wish)) for wish in wishes]
+            await life.until(lambda: len(asked.pending()) == 3)
+            first, second, third = asked.pending()
+            listed = (await does("list")).splitlines()
+            assert [line.split()[:4] for line in listed[1:]] == [
+                [first.id, "work/helper", "read", "Diary/a.md"],
+                [second.id, "work/helper", "bash", "git"],
+                [third.id, "work/helper", "write", "b.md"],
+            ]
+            assert await does("allow", first.id) == "work/helper: read Diary/a.md is allowed once.\n"
+            assert await does("allow", "--session", second.id) == "work/helper: bash git log is allowed for as long as its session lasts.\n"
+            assert await does("deny", third.id) == "work/helper: write b.md is denied, and not asked again.\n"
+        assert [one.result() for one in runs] == [True, True, False]
+        assert "never    work/helper write b.md" in await does("list")
+        assert await does("forget", "work/helper") == "work/helper may ask again: 1 answer forgotten.\n"
+        assert "parachute permissions list" in await asyncio.to_thread(typed.fails, 1, "permissions", "allow", "p-0")
