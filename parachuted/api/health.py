@@ -24,7 +24,7 @@ class HealthQuery(AppSent):
 
 
 class Health:
-    """Answered from memory, since it is polled."""
+    """Answered from memory, since it is polled; only the Docker engine, for the details, is asked each time."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -45,7 +45,13 @@ class Health:
         is_detailed = call.query(HealthQuery).detailed in {"true", "1", ""}
         if is_detailed and call.identity.kind != "nobody":
             answer |= self._details(call.identity.grant("vault", "read") or call.grant)
+            answer["docker"] = await self._docker()
         return json_answer(answer)
+
+    async def _docker(self) -> dict[str, bool]:
+        """Whether agents with a shell have what they need, as the app's settings page asks for it."""
+        seen = await self._parts.sandboxes.glimpse() if self._parts.sandboxes is not None else None
+        return {"available": seen is not None and seen.is_there, "image_exists": seen is not None and seen.has_image}
 
     def _status(self) -> str:
         return "degraded" if self._parts.problems.all() else "ok"
@@ -73,7 +79,6 @@ class Health:
             "freshness": {"behind": [printable(watcher) for watcher in parts.reviews.watchers() if sight.sees(watcher)]},
             "budget": {**asdict(parts.budget.limits), **parts.budget.used(now)},
             "problems": parts.problems.all() if sees_all else {},
-            "docker": {"available": False, "image_exists": False},
             "modules": [],
             "bots": {},
         }

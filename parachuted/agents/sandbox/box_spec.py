@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from parachuted.agents.job import Box
 from parachuted.grants.agent_config import SandboxConfig
@@ -15,6 +16,7 @@ SOCKETS_IN_BOX = "/sockets"
 OUTSIDE_IN_BOX = "/outside"
 CLI_IN_BOX = "/opt/parachute/claude"
 GATEWAY_SOCKET = "gateway.sock"
+BUILT_IMAGE, HOST_IMAGE = "parachute-sandbox:latest", "parachute-sandbox:host"
 PROXY_SOCKET = "proxy.sock"
 RELAY_PORT = 3128
 
@@ -60,8 +62,9 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """An image, and what of this machine is mounted into it, read only, since the image does not hold it."""
+    """An image, and what of this machine is mounted into it, read only, where it is empty. `id` changes when it is made anew."""
 
     name: str
-    kind: str
+    kind: Literal["built", "host"]
     mounts: tuple[str, ...] = ()
+    id: str = ""

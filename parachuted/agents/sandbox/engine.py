@@ -20,11 +20,20 @@ import docker.constants
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from requests.exceptions import RequestException
 
-from parachuted.agents.sandbox.box_spec import HOME_IN_BOX, OUTSIDE_IN_BOX, SOCKETS_IN_BOX, VAULT_IN_BOX, Image, Shape, Slot
+from parachuted.agents.sandbox.box_spec import (
+    BUILT_IMAGE,
+    HOME_IN_BOX,
+    HOST_IMAGE,
+    OUTSIDE_IN_BOX,
+    SOCKETS_IN_BOX,
+    VAULT_IN_BOX,
+    Image,
+    Shape,
+    Slot,
+)
 from parachuted.agents.sandbox.options import LABEL, SLOT_LABEL, container_options
 from parachuted.errors import AgentUnavailableError
 
-BUILT, HOST = "parachute-sandbox:latest", "parachute-sandbox:host"
 _NONE = "no Docker engine answers; install and start Docker, then run `parachute sandbox doctor`"
 _ANSWER_S = 20
 _HELLO_S = 10.0
@@ -64,10 +73,10 @@ class Engine:
     def image(self) -> Image | None:
         """The image that agents run in: the built one, else the one of this machine's own programs."""
         with _in_words("the engine does not tell its images"):
-            for name, mounts in ((BUILT, ()), (HOST, _host_mounts())):
-                with contextlib.suppress(ImageNotFound):
-                    self._client.images.get(name)
-                    return Image(name=name, kind="host" if name == HOST else "built", mounts=tuple(mounts))
+            with contextlib.suppress(ImageNotFound):
+                return Image(name=BUILT_IMAGE, kind="built", id=str(self._client.images.get(BUILT_IMAGE).id))
+            with contextlib.suppress(ImageNotFound):
+                return Image(name=HOST_IMAGE, kind="host", id=str(self._client.images.get(HOST_IMAGE).id), mounts=tuple(_host_mounts()))
         return None
 
     def launch(self, shape: Shape, slot: Slot, image: Image, *, user: tuple[int, int], daemon: str) -> Launched:
@@ -125,7 +134,7 @@ class Engine:
         with _in_words("the image was not built"):
             files = _tar({"Dockerfile": dockerfile.encode()})
             lines = self._client.api.build(
-                fileobj=files, custom_context=True, tag=BUILT, rm=True, forcerm=True, decode=True, timeout=_BUILD_S
+                fileobj=files, custom_context=True, tag=BUILT_IMAGE, rm=True, forcerm=True, decode=True, timeout=_BUILD_S
             )  # fmt: skip
             for line in lines:
                 if "error" in line:
@@ -139,13 +148,13 @@ class Engine:
         if sys.platform != "linux":
             raise AgentUnavailableError("only Linux programs run in a container; run `parachute sandbox build` without --offline")
         yield f"an empty image, into which {', '.join(_host_mounts())} of this machine are mounted, read only"
-        repository, _, tag = HOST.partition(":")
+        repository, _, tag = HOST_IMAGE.partition(":")
         with _in_words("the image was not made"):
             said = self._client.api.import_image_from_data(_host_tar().getvalue(), repository=repository, tag=tag)
             answer = json.loads(str(said).strip().splitlines()[-1])
         if "error" in answer:
             raise AgentUnavailableError(f"the image was not made: {answer['error']}")
-        yield f"made {HOST}"
+        yield f"made {HOST_IMAGE}"
 
     def close(self) -> None:
         """Give its connections back."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from parachuted.agents.sandbox.box_spec import BoxSpec, Image, Shape, Slot
 from parachuted.agents.sandbox.container import Container
 from parachuted.agents.sandbox.disk_watch import DiskWatch
 from parachuted.agents.sandbox.frame import make_frame
+from parachuted.agents.sandbox.glimpse import Glimpse, glimpse
 from parachuted.agents.sandbox.program import check_cli, find_cli
 from parachuted.agents.sandbox.slots import container_user, drop_slot, drop_tree, make_slot, name_slot
 from parachuted.errors import AgentUnavailableError
@@ -86,9 +87,13 @@ class Sandboxes:
         except AgentUnavailableError as error:
             self._engine = None
             return SandboxStatus(available=False, problem=error.message, engine=None, image=None)
+        kind = None if image is None else image.kind
         problem = _objection(engine) or (_NO_IMAGE if image is None else None)
-        kind: Literal["built", "host"] | None = None if image is None else "host" if image.kind == "host" else "built"
         return SandboxStatus(available=problem is None, problem=problem, engine=engine.version, image=kind)
+
+    async def glimpse(self) -> Glimpse:
+        """Whether an engine answers and has our image: cheap, for a page that is looked at every few seconds."""
+        return await glimpse(self._env)
 
     @asynccontextmanager
     async def prepare(self, config: SandboxConfig | None = None, *, is_writable: bool = True) -> AsyncIterator[Slot]:
@@ -130,7 +135,7 @@ class Sandboxes:
             await container.kill()
             self._keep_warm(shape, engine)
 
-    async def build(self, *, offline: bool, dockerfile: str | None = None) -> AsyncIterator[str]:
+    async def build(self, *, offline: bool, dockerfile: str | None = None) -> AsyncGenerator[str, None]:
         """Make the image, and tell line by line how that goes."""
         engine = await self._connected()
         lines = engine.build_offline() if offline else engine.build(dockerfile or dockerfile_text())

@@ -1,0 +1,70 @@
+"""Sandbox commands: build, doctor. They ask the Docker engine themselves, so no daemon needs to run."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from argparse import Namespace
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parachuted.cli.show import escape, say, say_json
+
+if TYPE_CHECKING:
+    from parachuted.agents.sandbox import Sandboxes
+
+
+def sandbox_build(options: Namespace) -> int:
+    """`parachute sandbox build [--offline]`. Raises AgentUnavailableError."""
+
+    async def build(sandboxes: Sandboxes) -> int:
+        async with aclosing(sandboxes.build(offline=options.offline)) as lines:
+            async for line in lines:
+                sys.stdout.write(f"{escape(line)}\n")
+                sys.stdout.flush()
+        say("The image is there. `parachute sandbox doctor` tries it.")
+        return 0
+
+    return _with_sandboxes(build)
+
+
+def sandbox_doctor(options: Namespace) -> int:
+    """`parachute sandbox doctor`; 1 when something is not well."""
+    from parachuted.agents.sandbox.doctor import examine
+
+    async def look(sandboxes: Sandboxes) -> int:
+        checks = []
+        async for check in examine(sandboxes):
+            checks.append(check)
+            if not options.json:
+                say(f"{'ok' if check.is_well else 'NOT WELL':<10}{check.part:<20}{check.says}")
+        is_well = all(check.is_well for check in checks)
+        if options.json:
+            say_json({"is_well": is_well, "checks": [asdict(check) for check in checks]})
+        elif is_well:
+            say("Agents with a shell can run here.")
+        else:
+            say("Agents with a shell do not run here; those that use our own tools alone do.")
+        return int(not is_well)
+
+    return _with_sandboxes(look)
+
+
+def _with_sandboxes(act: Callable[[Sandboxes], Awaitable[int]]) -> int:
+    import asyncio
+
+    from parachuted.agents.sandbox import Sandboxes
+
+    async def main() -> int:
+        with tempfile.TemporaryDirectory(prefix="parachute-") as folder:
+            sandboxes = Sandboxes(folder=Path(folder), env=os.environ, label=f"command-{os.getpid()}", is_pooled=False)
+            try:
+                return await act(sandboxes)
+            finally:
+                await sandboxes.close()
+
+    return asyncio.run(main())

@@ -1,0 +1,32 @@
+"""`parachute sandbox`: made and tried without a daemon."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.typed import Typed
+
+
+@pytest.fixture
+def typed(home, vault, tmp_path):
+    return Typed(home=home, vault=vault, folder=tmp_path)
+
+
+def test_without_an_engine_the_doctor_says_what_to_install(typed, tmp_path):
+    done = typed("sandbox", "doctor", DOCKER_HOST=f"unix://{tmp_path}/none")
+
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "NOT WELL  engine" in done.stdout
+    assert "install and start Docker" in done.stdout
+    assert "install and start Docker" in typed("sandbox", "build", "--offline", DOCKER_HOST=f"unix://{tmp_path}/none").stderr
+
+
+def test_the_image_is_made_offline_and_the_doctor_finds_all_well(typed, engine):
+    assert "made parachute-sandbox:host" in typed.does("sandbox", "build", "--offline", **engine)
+
+    found = json.loads(typed.does("sandbox", "doctor", "--json", **engine))
+
+    assert found["is_well"], found
+    assert "Agents with a shell can run here." in typed.does("sandbox", "doctor", **engine)
