@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import aiohttp
 from aiohttp import web
@@ -30,9 +31,12 @@ from parachuted.errors import AgentFailedError, AgentUnavailableError, StorageFa
 log = logging.getLogger(__name__)
 
 _LARGEST_REQUEST = 32 << 20  # as the API's own
+_LARGEST_HELD = 64 << 20
 _LARGEST_ERROR = 64 << 10
 _LARGEST_ANSWER = 4 << 20
 _BAD = 400
+_FAULTS = 500
+_BUSY = frozenset({408, 409, 429})
 _SESSION = "X-Claude-Code-Session-Id"
 _SESSION_CHARS = 100
 _NOT_AGAIN = {"x-should-retry": "false"}
@@ -66,6 +70,7 @@ class _Run:
     token: str
     requests: dict[asyncio.Task[Any], web.BaseRequest] = field(default_factory=dict)
     is_stopped: bool = False
+    held: int = 0
 
     def end(self) -> None:
         """End its requests; none is answered any more."""
@@ -204,7 +209,7 @@ class Gateway:
         try:
             return await self._pass_on(run, request, *found)
         except UpstreamError as error:
-            return _error(error.status, error.kind, str(error), **_NOT_AGAIN)
+            return _error(error.status, error.kind, str(error), **self._no_retry(run, error.status))
         except AgentUnavailableError as error:
             return _error(401, "authentication_error", self._upstream.clean(error.message), **_NOT_AGAIN)
         finally:
@@ -213,12 +218,16 @@ class Gateway:
     async def _pass_on(self, run: _Run, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
         if path == MESSAGES and (over := self._refused(run.ticket)) is not None:
             return _error(400, "invalid_request_error", str(over), **_NOT_AGAIN)
-        body = await _body(request)
-        if body is None:
-            return _error(413, "request_too_large", "a request is at most 32 MB")
+        with _Body(run) as body:
+            if not await body.read(request):
+                return _error(413, "request_too_large", "a request is at most 32 MB, and all of a run's at once 64")
+            return await self._send_on(run, request, f"{path}?{query}", body.data)
+
+    async def _send_on(self, run: _Run, request: web.BaseRequest, target: str, body: bytes) -> web.StreamResponse:
+        path, _, query = target.partition("?")
         async with self._upstream.ask(path, query, request.headers, body) as begun:
             if begun.response.status >= _BAD:
-                return await self._refusal(begun)
+                return await self._refusal(begun, self._no_retry(run, begun.response.status))
             if path == COUNT:
                 return await _relay(request, begun, None)
             session = run.ticket.session or request.headers.get(_SESSION, "")[:_SESSION_CHARS] or None
@@ -228,17 +237,21 @@ class Gateway:
             finally:
                 self._count(run.ticket, meter, session)
 
-    async def _refusal(self, begun: Begun) -> web.Response:
-        """The far side's own words, without a secret that it may have repeated, and only so many of them.
-
-        What is left to try was tried here: the agent's own retries would do the same again.
+    def _no_retry(self, run: _Run, status: int) -> dict[str, str]:
+        """The header that keeps the agent from trying again what was tried here. In the middle of its work it may, while its time lasts:
+        what it did would be lost. Before that, its task waits better than a process does.
         """
+        is_passing = status >= _FAULTS or status in _BUSY
+        return {} if is_passing and self.spent(run.ticket.run).requests else _NOT_AGAIN
+
+    async def _refusal(self, begun: Begun, more_headers: Mapping[str, str]) -> web.Response:
+        """The far side's own words, without a secret that it may have repeated, and only so many of them."""
         data = begun.first
         with suppress(aiohttp.ClientError, TimeoutError):
             while len(data) < _LARGEST_ERROR and (more := await begun.response.content.readany()):
                 data += more
         text = self._upstream.clean(data[:_LARGEST_ERROR].decode("utf-8", "replace"))
-        headers = headers_down(begun.response.headers) | _NOT_AGAIN
+        headers = {**headers_down(begun.response.headers), **more_headers}
         headers.pop("content-encoding", None)
         return web.Response(status=begun.response.status, body=text.encode(), headers=headers)
 
@@ -316,17 +329,30 @@ def _meter(begun: Begun) -> Meter:
     return Meter("" if is_packed else begun.response.headers.get("Content-Type", ""))
 
 
-async def _body(request: web.BaseRequest) -> bytes | None:
-    """All of it, since a retry needs it again; None when it is too large."""
-    if (request.content_length or 0) > _LARGEST_REQUEST:
-        return None
-    pieces, size = [], 0
-    while piece := await request.content.readany():
-        pieces.append(piece)
-        size += len(piece)
-        if size > _LARGEST_REQUEST:
-            return None
-    return b"".join(pieces)
+class _Body:
+    """What a request brings, kept while it is sent on, since a retry needs it again. Left, it takes no room of its run's any more."""
+
+    def __init__(self, run: _Run) -> None:
+        self._run, self._size = run, 0
+        self.data = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._run.held -= self._size
+
+    async def read(self, request: web.BaseRequest) -> bool:
+        """Take all of it; False when it is too large."""
+        pieces = []
+        while piece := await request.content.readany():
+            pieces.append(piece)
+            self._size += len(piece)
+            self._run.held += len(piece)
+            if self._size > _LARGEST_REQUEST or self._run.held > _LARGEST_HELD:
+                return False
+        self.data = b"".join(pieces)
+        return True
 
 
 async def _relay(request: web.BaseRequest, begun: Begun, meter: Meter | None) -> web.StreamResponse:

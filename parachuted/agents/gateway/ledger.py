@@ -31,6 +31,7 @@ _SUMS = "count(*), coalesce(sum(usd), 0), coalesce(sum(input), 0), coalesce(sum(
 coalesce(sum(cache_written), 0)"
 _GARBLED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _BUSY_S = 0.5
+_SMALL = 1 << 20
 _KEPT = timedelta(days=400)
 _HOUR_S, _DAY_S = 3600.0, 86_400.0
 _FOLLOWED = 4096
@@ -139,7 +140,7 @@ class Ledger:
                 self._connection = _open(self._path)
                 self._load(self._connection, now)
             except sqlite3.DatabaseError as error:
-                if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _GARBLED:
+                if not _is_garbled(error):
                     raise
                 if self._connection is not None:
                     self._connection.close()
@@ -168,6 +169,7 @@ class Ledger:
             for key in names:
                 if key in self._followed:
                     self._followed[key] = self._followed[key].plus(usage)
+                    self._followed.move_to_end(key)
 
     def keep(self, usage: Usage) -> None:
         """Write a request down. After a power cut the last ones may be missing, after a crash of ours none. Blocks."""
@@ -260,18 +262,23 @@ class Ledger:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
+            if _is_garbled(error):  # found in the middle of work: the next start looks at all of it, and sets it aside
+                with contextlib.suppress(OSError):
+                    _doubt_of(self._path).touch()
             raise StorageFailedError(f"what the model costs could not be read or written: {error}") from error
 
 
 def _open(path: Path) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    is_doubtful = path.with_name(f"{path.name}-wal").exists() or _doubt_of(path).exists() or path.stat().st_size < _SMALL
     database = sqlite3.connect(path, timeout=_BUSY_S, check_same_thread=False)
     try:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = NORMAL")
         database.executescript(_SCHEMA)
-        (answer,) = database.execute("PRAGMA quick_check(1)").fetchone()
+        # Looked at whole when it was not closed, or is so small that this takes no time.
+        answer = database.execute("PRAGMA quick_check(1)").fetchone()[0] if is_doubtful else "ok"
         if answer != "ok":
             raise _corrupt(answer)  # noqa: TRY301  the file is closed for this reason as for the others
     except BaseException:
@@ -292,7 +299,17 @@ def _set_aside(path: Path) -> str:
     for suffix in ("", "-wal", "-shm"):
         with contextlib.suppress(FileNotFoundError):
             path.with_name(f"{path.name}{suffix}").rename(path.with_name(f"{aside}{suffix}"))
+    _doubt_of(path).unlink(missing_ok=True)
     return aside
+
+
+def _is_garbled(error: Exception) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _GARBLED
+
+
+def _doubt_of(path: Path) -> Path:
+    """A file that is there when the ledger was found to be garbled while it was in use."""
+    return path.with_name(f"{path.name}.doubtful")
 
 
 def _where(run: str | None, cause: str | None, since: datetime | None) -> tuple[str, tuple[object, ...]]:

@@ -13,6 +13,7 @@ from aiohttp import web
 
 NAME = "gateway.sock"
 _BACKLOG = 128
+_MOST = 256
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -57,9 +58,30 @@ class Listening:
             await self._runner.cleanup()
 
 
+class _Door(web.Server):
+    """What comes in by one socket: so much and no more, since an agent may open what it likes, and our descriptors are few."""
+
+    def __call__(self) -> web.RequestHandler:
+        """aiohttp's maker of connections."""
+        made = super().__call__()
+        return made if len(self.connections) < _MOST else _Shut(self, loop=asyncio.get_running_loop())
+
+
+class _Shut(web.RequestHandler):
+    """One too many."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Say nothing, and end it."""
+        if isinstance(transport, asyncio.Transport):
+            transport.abort()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """It never came in."""
+
+
 async def _run(serve: Handler) -> web.ServerRunner:
     """An agent that goes away ends what it asked for, also at the far side."""
-    runner = web.ServerRunner(web.Server(serve, handler_cancellation=True, access_log=None, auto_decompress=False), shutdown_timeout=0.1)
+    runner = web.ServerRunner(_Door(serve, handler_cancellation=True, access_log=None, auto_decompress=False), shutdown_timeout=0.1)
     await runner.setup()
     return runner
 

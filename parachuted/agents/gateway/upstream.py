@@ -18,7 +18,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
-from yarl import URL
 
 from parachuted.agents.gateway.breaker import Breaker
 from parachuted.agents.gateway.headers import headers_up
@@ -139,7 +138,7 @@ class Upstream:
         try:
             sent = body if len(body) < _LARGE else BytesIO(body)
             response = await self._open().post(
-                URL(url, encoded=True), data=sent, headers=headers, proxy=self._proxy, allow_redirects=False
+                url, data=sent, headers=headers, proxy=self._proxy, allow_redirects=False
             )  # fmt: skip
             begun = Begun(response=response, first=await response.content.readany())
             is_known = True
@@ -153,6 +152,7 @@ class Upstream:
             if response is not None and not is_known:
                 response.close()
         if response.status in _REDIRECTS:
+            self._succeeded()
             response.close()
             raise UpstreamError(f"the model's server at {self.host} sends elsewhere ({response.status}), where no credential goes")
         if response.status >= _FAULTS:
