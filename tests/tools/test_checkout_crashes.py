@@ -1,0 +1,136 @@
+"""Check-in interrupted and abused: each file of the vault is old or new whatever happens, and nothing outside the grant is touched."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.tools.checkin_killed import NOTES, text
+from tests.tools.desk import Desk, at_desk
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = st.sampled_from(
+    ["a.md", "A.md", "roof.md", "garden.md", "monday.md", "x",
+     ".git", ".mcp.json", "Modules", "Suggestions", "Daily", "Projects", "new\n.md",
+     "\u202egpj.md", "caf\u00e9.md", "cafe\u0301.md", "x" * 255, "-rf", "~", "a.tmp", ".agents", "\udcff.md", "CON", "*.md", "{x}.md"]
+)  # fmt: skip
+WHERE = st.lists(NAMES, min_size=1, max_size=2).map("/".join)
+FOLDERS = st.sampled_from(
+    ["Projects/", "Daily/", "Library/", "", "Projects/", "Daily/", "Library/", "Modules/", "Suggestions/", ".claude/"]
+)
+ACTS = st.lists(
+    st.tuples(
+        st.sampled_from(["write", "write", "write", "link", "hardlink", "fifo", "folder", "remove", "rename", "swap"]),
+        st.tuples(FOLDERS, WHERE).map("".join),
+        st.tuples(FOLDERS, WHERE).map("".join),
+    ),
+    min_size=8,
+    max_size=20,
+)
+
+
+def test_a_daemon_killed_at_any_moment_of_a_check_in_leaves_each_file_old_or_new(tmp_path: Path, torture):
+    seed = time.time_ns() % (1 << 30)
+    chance, turn = random.Random(seed), 0  # noqa: S311  when to kill is no secret
+    desk = Desk(folder=tmp_path)
+    for number in range(NOTES):
+        desk.save(f"Projects/{number}.md", text(number, 0))
+    desk.save("Projects/here.md", "# Here or there\n")
+    desk.close()
+    for _ in range(300 if torture else 6):
+        turn += 1_000
+        _killed_after(chance.uniform(0, 0.25), tmp_path, turn)
+        shutil.rmtree(tmp_path / "work")
+        desk = Desk(folder=tmp_path)
+        desk.recover()
+        found = desk.texts()
+        desk.close()
+        for number in range(NOTES):
+            said = found.pop(f"Projects/{number}.md")
+            of_turn = re.search(r"turn (\d+)", said)
+            assert of_turn is not None
+            assert said == text(number, int(of_turn[1])), f"seed {seed}"
+        assert list(found.values()) == ["# Here or there\n"], f"seed {seed}"
+        assert set(found) <= {"Projects/here.md", "Projects/there.md"}, f"seed {seed}"
+
+
+def _killed_after(seconds: float, folder: Path, turn: int) -> None:
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "tests.tools.checkin_killed", str(folder), str(turn)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )  # fmt: skip
+    try:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == "ready\n"
+        time.sleep(seconds)
+    finally:
+        worker.kill()
+        worker.communicate()
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(acts=ACTS, is_tainted=st.booleans())
+def test_whatever_an_agents_programs_do_to_its_copy_nothing_outside_its_grant_changes(tmp_path_factory, acts, is_tainted):
+    async def story(desk: Desk) -> None:
+        before = desk.texts()
+        await desk.open()
+        if is_tainted:
+            desk.taint.read("Inbox/mail.md", "imported")
+        for kind, one, other in acts:
+            do(desk, kind, one, other)
+        first = await desk.check_in()
+        after = desk.texts()
+        may = ("Daily/",) if is_tainted else ("Daily/", "Projects/")
+        for path in before.keys() | after.keys():
+            if before.get(path) != after.get(path):
+                assert path.startswith(may), path
+                assert "/." not in path
+        assert not [path for path in desk.vault.rglob("*") if path.is_symlink() or path.is_fifo()]
+        assert "secret" not in "".join(after.values())
+        assert len(first.words()) < 100_000
+        second = await desk.check_in()
+        assert second.written == ()
+        assert second.suggested == ()
+        assert desk.texts() == after
+        assert (desk.folder / "secret").read_text() == "secret"
+
+    folder = tmp_path_factory.mktemp("desk")
+    with at_desk(folder) as desk:
+        (folder / "secret").write_text("secret")
+        asyncio.run(story(desk))
+
+
+def do(desk: Desk, kind: str, one: str, other: str) -> None:
+    """One thing that a hostile program does. What its own system refuses it is not done."""
+    place, to = desk.work / one, desk.work / other
+    acts = {
+        "write": lambda: write(place, f"agent {one!r}"),
+        "link": lambda: place.symlink_to(desk.folder / "secret"),
+        "hardlink": lambda: os.link(desk.work / "Library/book.md", place),
+        "fifo": lambda: os.mkfifo(place),
+        "folder": place.mkdir,
+        "remove": lambda: shutil.rmtree(place) if place.is_dir() and not place.is_symlink() else place.unlink(),
+        "rename": lambda: place.rename(to),
+        "swap": lambda: (shutil.rmtree(place), place.symlink_to(desk.folder)),
+    }
+    with contextlib.suppress(OSError, ValueError):
+        if all(path.parent.resolve().is_relative_to(desk.work) for path in (place, to)):  # in a container, links lead nowhere else
+            for path in (place, to):
+                path.parent.mkdir(parents=True, exist_ok=True)
+            acts[kind]()
+
+
+def write(place: Path, words: str) -> None:
+    descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    os.write(descriptor, words.encode())
+    os.close(descriptor)
