@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from parachuted.agents.sandbox.box_spec import Slot
+from parachuted.errors import AgentFailedError
+from parachuted.grants.agent_config import AgentConfig, SandboxConfig
+from parachuted.grants.granting import build_grant
+from parachuted.grants.origin import Taint
+from parachuted.grants.origins import Origins
+from parachuted.keys import EVERYWHERE
+from parachuted.modules.agent_boxes import AgentBoxes
+from parachuted.modules.agent_parts import BoxedRun
+from parachuted.tasks import Task
+from parachuted.tools import AgentHooks, Unasked
+from parachuted.tools.audited import RunAudit
+from parachuted.vault import Author, Written
+from tests.modules.yard import NOON, Yard
+
+
+@dataclass
+class Slots:
+    """Slots without an engine."""
+
+    folder: Path
+    says: str | None = None
+    shapes: int = 0
+
+    @property
+    def user(self) -> tuple[int, int]:
+        return (os.getuid(), os.getgid())
+
+    async def status(self) -> Slots:
+        return self
+
+    @property
+    def problem(self) -> str | None:
+        return self.says
+
+    @contextlib.asynccontextmanager
+    async def prepare(self, _config: SandboxConfig, *, is_writable: bool) -> AsyncIterator[Slot]:
+        self.shapes += is_writable
+        at = self.folder / "slot"
+        slot = Slot(id="1", work=at / "work", home=at / "home", sockets=at / "s", outside=at / "outside")
+        for place in (slot.work, slot.home, slot.sockets, slot.outside):
+            place.mkdir(parents=True, exist_ok=True)
+        yield slot
+
+
+@dataclass
+class Bench:
+    """A yard with containers that are folders."""
+
+    yard: Yard
+    slots: Slots
+    boxes: AgentBoxes
+    written: list[Written]
+    taint: Taint
+
+    def run(self, **config: object) -> BoxedRun:
+        made = AgentConfig(**{"paths": ["Work/**"], "capabilities": ["read", "write"], "bash": ["git"], **config})
+        grant = build_grant(made, agent="a", bounds_read=EVERYWHERE, bounds_write=EVERYWHERE, entry="cli")
+        task = Task(id="t", watcher="w", state="running", causes=("c-1",), parents=(), first_at=NOON, last_at=NOON, due_at=NOON, run="r-1")
+        return BoxedRun(
+            run="r-1", agent="a", grant=grant, author=Author(by="agent:a", run="r-1", causes=("c-1",)), taint=self.taint,
+            audit=RunAudit(self.yard.audit, self.yard.clock, task, agent="a", backend="scripted"),
+            hooks=AgentHooks(asker=Unasked(), clock=self.yard.clock, vault=self.yard.vault, session_id="r-1", agent="a"),
+            wrote=self.written.append, put_forward=None,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    yard = Yard(tmp_path)
+    yard.save("Work/a.md", "# A\n")
+    yard.save("Private/b.md", "heliotrope\n")
+    slots = Slots(tmp_path)
+    boxes = AgentBoxes(
+        sandboxes=slots, root=yard.root, store=yard.store, index=yard.library.index, objects=yard.objects, origins=Origins(yard.state),
+        audit=yard.audit, notice=yard.notice, user_home=tmp_path,
+    )  # fmt: skip
+    yield Bench(yard=yard, slots=slots, boxes=boxes, written=[], taint=Taint())
+    yard.close()
+
+
+async def test_a_run_gets_a_copy_of_what_it_may_read_and_its_work_is_taken_over_when_it_ends(bench: Bench):
+    async with bench.boxes.open(bench.run()) as opened:
+        work = opened.native.box.work
+        assert [str(file.relative_to(work)) for file in sorted(work.rglob("*.md"))] == ["Work/a.md"]
+        assert "1 files" in opened.told
+        (work / "Work/a.md").write_text("# A\n\nnew\n")
+        assert await opened.native.before("Bash", {"command": "curl x"}) is not None
+        assert await opened.native.before("Bash", {"command": "git status"}) is None
+    assert bench.yard.text("Work/a.md") == "# A\n\nnew\n"
+    assert [written.path for written in bench.written] == ["Work/a.md"]
+    assert list(work.iterdir()) == []
+
+
+async def test_a_run_that_fails_leaves_nothing_but_what_was_checked_in_before(bench: Bench):
+    async def fail() -> None:
+        async with bench.boxes.open(bench.run()) as opened:
+            work = opened.native.box.work
+            (work / "Work/a.md").write_text("# One\n")
+            await opened.native.after("Bash", {"command": "git x"}, "")
+            (work / "Work/a.md").write_text("# Two\n")
+            raise AgentFailedError
+
+    with pytest.raises(AgentFailedError):
+        await fail()
+    assert bench.yard.text("Work/a.md") == "# One\n"
+
+
+async def asked(sockets: Path, host: str) -> str:
+    """What the proxy answers to who wants to be connected."""
+    at = os.open(sockets, os.O_RDONLY)
+    try:
+        reader, writer = await asyncio.open_unix_connection(f"/proc/self/fd/{at}/proxy.sock")
+    finally:
+        os.close(at)
+    writer.write(f"CONNECT {host}:443 HTTP/1.1\r\n\r\n".encode())
+    answer = await reader.read()
+    writer.close()
+    return answer.decode()
+
+
+async def test_a_network_is_a_proxy_that_knows_hosts_and_nothing_once_the_run_has_read_a_stranger(bench: Bench):
+    async with bench.boxes.open(bench.run(network=["a.invalid"])) as opened:
+        box = opened.native.box
+        assert box.network == ("a.invalid",)
+        assert "a was not granted b.invalid:443" in await asked(box.sockets, "b.invalid")
+        assert "was not granted" not in await asked(box.sockets, "a.invalid")
+        bench.taint.read("Inbox/mail.md", "imported")
+        assert "Inbox/mail.md (imported), so it may reach no network any more" in await asked(box.sockets, "a.invalid")
+    async with bench.boxes.open(bench.run()) as opened:
+        assert not (opened.native.box.sockets / "proxy.sock").exists()
+
+
+async def test_why_there_is_none_is_the_sandboxes_to_say(bench: Bench):
+    assert await bench.boxes.problem() is None
+    bench.slots.says = "install docker.io"
+    assert await bench.boxes.problem() == "install docker.io"

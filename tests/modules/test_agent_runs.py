@@ -1,0 +1,230 @@
+"""Agent runs: one engine, whoever asks: the same grant by every way, and what cannot run here is said before anything is spent."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from parachuted.agents import Box, Job, Native, call_tool
+from parachuted.agents.permission import Permissions
+from parachuted.errors import ActRefusedError, AgentStoppedError, AgentUnavailableError
+from parachuted.grants.agent_config import AgentConfig
+from parachuted.grants.agent_grant import AgentGrant
+from parachuted.grants.granting import ENTRIES
+from parachuted.grants.origins import Origins
+from parachuted.grants.session_taint import SessionTaints
+from parachuted.keys import EVERYWHERE
+from parachuted.modules.agent_order import AgentDefinition, Order
+from parachuted.modules.agent_parts import BoxedRun, Opened
+from parachuted.modules.agent_runs import AgentRuns
+from parachuted.modules.bounds import Bounds
+from parachuted.testing import Block, ScriptedBackend, say, use
+from tests.modules.test_run_watching import Filed
+from tests.modules.yard import LIMITS, Yard
+
+NOTES = {"paths": ["Brain/**"], "capabilities": ["read", "write"]}
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Iterator[Yard]:
+    yard = Yard(tmp_path)
+    yard.save("Brain/a.md", "# A\n")
+    yard.save("Brain/clip.md", "---\norigin: web\n---\n# Clip\n")
+    yield yard
+    yard.close()
+
+
+def order(prompt: str = "x", *, calls: tuple[str, ...] = (), does_without_shell: bool = False, **more: object) -> Order:
+    own = {name: more.pop(name) for name in ("entry", "origin", "session", "folder") if name in more}
+    definition = AgentDefinition(
+        name="helper", who="the agent helper", config=AgentConfig(**{**NOTES, **more}), system_prompt="You help.", watcher="helper",
+        bounds=Bounds(who="the core", reads=EVERYWHERE, writes=EVERYWHERE), calls=calls, does_without_shell=does_without_shell,
+    )  # fmt: skip
+    return Order(definition=definition, prompt=prompt, limits=LIMITS, **{"entry": "cli", **own})
+
+
+class Boxes:
+    """Containers that are none: what was opened, and how it was left."""
+
+    def __init__(self, folder: Path, problem: str | None = None) -> None:
+        self.folder, self.says = folder, problem
+        self.opened: list[BoxedRun] = []
+        self.left: list[str] = []
+
+    async def problem(self) -> str | None:
+        return self.says
+
+    @contextlib.asynccontextmanager
+    async def open(self, boxed: BoxedRun) -> AsyncIterator[Opened]:
+        async def before(_name: str, _arguments: object) -> str | None:
+            return None
+
+        async def after(_name: str, _arguments: object, _output: str) -> str:
+            return ""
+
+        self.opened.append(boxed)
+        box = Box(config=boxed.grant.sandbox, work=self.folder, is_writable=True, home=self.folder, sockets=self.folder)
+        try:
+            yield Opened(native=Native(tools=boxed.grant.native, box=box, before=before, after=after), told="Your copy has 1 files.\n")
+        except BaseException:
+            self.left.append("dropped")
+            raise
+        self.left.append("checked in")
+
+
+async def test_every_way_of_asking_gives_the_same_grant_and_none_but_whether_a_person_is_asked_differs(yard: Yard, tmp_path: Path):
+    boxes = Boxes(tmp_path)
+    backend = ScriptedBackend([say("ok")])
+    runs = AgentRuns(yard.agents(backend, boxes=boxes), yard.parts)
+    for entry in ENTRIES:
+        await runs.run(order(entry=entry, bash=["git"], network=["a.example"]))
+
+    assert len(boxes.opened) == len(ENTRIES) == 8
+    assert len({repr(replace(boxed.grant, asks=False)) for boxed in boxes.opened}) == 1
+    assert len({(job.native and job.native.tools, job.system_prompt, tuple(tool.name for tool in job.tools)) for job in backend.jobs}) == 1
+    grant = boxes.opened[0].grant
+    assert (grant.bash, grant.network, grant.needs_container) == (("git",), ("a.example",), True)
+
+
+async def test_work_in_a_container_is_checked_in_when_it_ends_well_and_dropped_when_it_is_stopped(yard: Yard, tmp_path: Path):
+    boxes, parts = Boxes(tmp_path), None
+
+    async def script(job: Job) -> list[Block]:
+        assert job.native is not None
+        assert job.system_prompt.endswith("Your copy has 1 files.\n")
+        if job.prompt == "hang":
+            assert parts is not None
+            parts.at_work.end("you stopped it")
+            await asyncio.Event().wait()
+        return [say("ok")]
+
+    parts = yard.agents(ScriptedBackend(script), boxes=boxes)
+    runs = AgentRuns(parts, yard.parts)
+    await runs.run(order(bash=True))
+    with pytest.raises(AgentStoppedError, match="you stopped it"):
+        await runs.run(order("hang", bash=True))
+
+    assert boxes.left == ["checked in", "dropped"]
+    last = yard.history.runs()[0]
+    assert (last["outcome"], last["reason"]) == ("failed", "you stopped it")
+
+
+@pytest.mark.parametrize(
+    ("config", "wish"),
+    [
+        ({"bash": True}, "a shell"),
+        ({"bash": ["git"], "network": ["a.example"]}, "a shell and the network"),
+        ({"network": True, "capabilities": ["WebFetch", "read"]}, "the network"),
+    ],
+)
+async def test_what_needs_a_container_is_refused_where_there_is_none_with_what_to_install(
+    yard: Yard, config: dict[str, object], wish: str, tmp_path: Path
+):
+    runs = AgentRuns(yard.agents(boxes=Boxes(tmp_path, "install docker.io")), yard.parts)
+    with pytest.raises(ActRefusedError, match=f"asks for {wish}, which needs a container, and there is none here: install docker.io"):
+        await runs.run(order(**config))
+    assert yard.history.runs() == []
+
+
+async def test_what_can_work_without_a_container_does_and_says_what_it_lacks(yard: Yard, tmp_path: Path):
+    backend = ScriptedBackend([say("ok")])
+    runs = AgentRuns(yard.agents(backend, boxes=Boxes(tmp_path, "install docker.io")), yard.parts)
+    ran = await runs.run(order(does_without_shell=True, bash=True))
+    assert ran.warning == "out of its reach, since there is no container: a shell (install docker.io)"
+    ran = await runs.run(order(paths=["Brain/**", "~/Work/"]))
+    assert ran.warning == "out of its reach, since there is no container: ~/Work/ (install docker.io)"
+    assert all(job.native is None and "out of its reach" in job.system_prompt for job in backend.jobs)
+
+
+async def test_some_begin_only_when_a_person_asks_by_name_and_some_only_when_one_says_yes(yard: Yard):
+    permissions = Permissions(yard.bus, yard.clock, 5)
+    runs = AgentRuns(yard.agents(ScriptedBackend([say("ok")]), permissions=permissions), yard.parts)
+    with pytest.raises(ActRefusedError, match="begins only when a person asks for it by name"):
+        await runs.run(order(entry="schedule", requires_explicit_invocation=True))
+    assert (await runs.run(order(requires_explicit_invocation=True))).words == "ok"
+
+    for answer, is_allowed in (("once", True), ("never", False)):
+        async with asyncio.TaskGroup() as group:
+            asked = group.create_task(_outcome(runs, order(requires_explicit_approval=True)))
+            while not permissions.pending():
+                await asyncio.sleep(0)
+            permissions.answer(permissions.pending()[0].id, answer)
+        assert (asked.result() == "ok") is is_allowed, asked.result()
+    with pytest.raises(ActRefusedError, match="nobody did"):
+        await AgentRuns(yard.agents(), yard.parts).run(order(requires_explicit_approval=True))
+
+
+async def _outcome(runs: AgentRuns, one: Order) -> str:
+    try:
+        return (await runs.run(one)).words
+    except ActRefusedError as error:
+        return error.message
+
+
+async def test_a_run_that_has_read_a_stranger_suggests_and_its_session_remembers(yard: Yard):
+    filed, taints = Filed(), SessionTaints(yard.state)
+    backend = ScriptedBackend([use("read_note", path="Brain/clip.md"), use("write_note", path="Brain/new.md", text="x"), say("ok")])
+    parts = yard.agents(backend, suggestions=filed, taints=taints, origins=Origins(yard.state))
+    ran = await AgentRuns(parts, yard.parts).run(order())
+
+    assert (ran.outcome.result, ran.suggested, ran.session) == ("suggested", ("s-1",), "scripted-helper")
+    assert not (yard.vault / "Brain/new.md").exists()
+    again = replace(parts, backend=ScriptedBackend([use("write_note", path="Brain/new.md", text="x"), say("ok")]))
+    assert (await AgentRuns(again, yard.parts).run(order(session="scripted-helper"))).outcome.result == "suggested"
+    fresh = await AgentRuns(again, yard.parts).run(order(session="another"))
+    assert fresh.outcome.result == "changed"
+
+
+async def test_words_of_a_bot_mark_the_run_from_its_beginning(yard: Yard):
+    parts = yard.agents(ScriptedBackend([use("write_note", path="Brain/new.md", text="x"), say("ok")]), suggestions=Filed())
+    assert (await AgentRuns(parts, yard.parts).run(order(origin="bot", entry="bot"))).outcome.result == "suggested"
+
+
+async def test_an_agent_that_is_asked_for_help_is_bound_by_who_asks_and_what_it_read_counts_for_both(yard: Yard, tmp_path: Path):
+    grants: list[AgentGrant] = []
+
+    async def script(job: Job) -> list[Block]:
+        if job.prompt == "outer":
+            result = await call_tool(job.tools, "read_note", {"path": "Brain/a.md"})
+            assert not result.is_error
+            await runs.run(order("inner", paths=["**"], bash=True))
+            return [use("write_note", path="Brain/new.md", text="x"), say("ok")]
+        return [use("read_note", path="Private/x.md"), use("read_note", path="Brain/clip.md"), say("ok")]
+
+    class Seeing(AgentRuns):
+        def grant(self, order: Order) -> AgentGrant:
+            grants.append(super().grant(order))
+            return grants[-1]
+
+    yard.save("Private/x.md", "heliotrope\n")
+    parts = yard.agents(ScriptedBackend(script), suggestions=Filed(), origins=Origins(yard.state), boxes=Boxes(tmp_path))
+    runs = Seeing(parts, yard.parts)
+    ran = await runs.run(order("outer"))
+
+    assert (grants[1].bash, grants[1].may_read("Private/x.md")) == (False, False)
+    assert ran.outcome.result == "suggested"
+    steps = [step["error"] for run in yard.history.runs() for step in run["steps"] if "called" in step and run["parents"]]
+    assert steps == [True, False]
+
+
+async def test_a_model_of_its_own_and_the_context_of_its_folder_are_an_agents_to_have(yard: Yard):
+    yard.save("Brain/garden/AGENTS.md", "Roses are pruned in March.\n")
+    backend = ScriptedBackend([say("ok")])
+    runs = AgentRuns(yard.agents(backend), yard.parts)
+    await runs.run(order(model="big", load_cwd_claude_md=True, folder="Brain/garden"))
+    await runs.run(order(folder="Brain/garden"))
+
+    assert [job.model for job in backend.jobs] == ["big", None]
+    assert ["Roses" in job.system_prompt for job in backend.jobs] == [True, False]
+    assert yard.history.runs()[-1]["model"] == "big"
+
+
+async def test_paused_and_over_budget_nothing_begins(yard: Yard):
+    with pytest.raises(AgentUnavailableError, match="paused"):
+        await AgentRuns(yard.agents(is_paused=lambda: True), yard.parts).run(order())
+    assert yard.history.runs() == []
