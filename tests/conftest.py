@@ -15,7 +15,7 @@ from parachuted.agents import Backend, OfflineBackend
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.config import load_settings
 from parachuted.daemon import Chosen, Daemon, utc_now
-from tests.engine import an_engine
+from tests.engine import WITHOUT, an_engine
 from tests.stories.life import Life, Live
 
 HOURS = 3 * 60 * 60
@@ -31,6 +31,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("torture")
             if config.getoption("--torture"):
                 item.add_marker(pytest.mark.timeout(HOURS), append=False)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Leave for .ci/run how many tests had no engine: a proof that was not run is none."""
+    skipped = [report for report in terminalreporter.stats.get("skipped", []) if WITHOUT in str(report.longrepr)]
+    if skipped and config.cache is not None:
+        config.cache.set("engine/skipped", len(skipped))
+        terminalreporter.write_line(f"{len(skipped)} tests that need a Docker engine were skipped")
 
 
 @pytest.fixture(scope="session")
