@@ -282,7 +282,7 @@ class Daemon:
         self.suggestions = Suggestions(
             SuggestionParts(
                 root=self._root, store=self.store, objects=self._objects, history=self.history, state=self._state, home=self._home,
-                bus=self.bus, clock=self.clock, notice=self.noticer.notice, audit=self.audit,
+                bus=self.bus, clock=self.clock, notice=self.noticer.notice, audit=self.audit, origins=self.origins,
                 auto_approve_rate=self.settings.suggestions.auto_approve_rate / 100,
             )
         )  # fmt: skip

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from parachuted.suggestions.suggestion import Suggestion, from_document, to_document
+from parachuted.suggestions.suggestion import Suggestion, from_document, stands_for, to_document
 from parachuted.vault import parse_note, printable
 
 FOLDER = "Suggestions"
@@ -68,7 +68,7 @@ def body_of(suggestion: Suggestion, shown: Shown) -> str:
         lines += [f"Tick one box and save, or `parachute suggestions approve {suggestion.id}`.", ""]
     else:
         lines += [f"**{suggestion.status}** by {suggestion.resolved_by}: {_plain(suggestion.outcome)}", ""]
-    if suggestion.payload.get("suggestions") is None:
+    if shown.diff:
         lines += ["## What would change" if suggestion.is_pending else "## What was proposed", "", *_fenced(shown.diff, "diff"), ""]
         hidden = _unseen(shown.diff + (shown.text or ""))
         lines += [f"It holds characters that are not seen: {hidden}.", ""] if hidden else []
@@ -125,8 +125,8 @@ def normal(body: str) -> str:
 
 def title_of(suggestion: Suggestion) -> str:
     """What it would do, in a few words."""
-    several = suggestion.payload.get("suggestions")
-    if isinstance(several, list):
+    several = stands_for(suggestion)
+    if several is not None:
         return f"{len(several)} suggestions at once"
     return f"{_VERBS[suggestion.action]} {_plain(printable(suggestion.path))}"
 

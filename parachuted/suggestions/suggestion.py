@@ -80,6 +80,12 @@ class Suggestion:
         return self.payload if self.modifications is None else self.modifications
 
 
+def stands_for(suggestion: Suggestion) -> tuple[str, ...] | None:
+    """The ids of those for which it stands, where an orchestrator put several together; None: it stands for itself."""
+    names = suggestion.payload.get("suggestions")
+    return tuple(map(str, names)) if isinstance(names, list) else None
+
+
 def to_document(suggestion: Suggestion) -> dict[str, object]:
     """As JSON."""
     resolved_at = suggestion.resolved_at

@@ -10,7 +10,7 @@ import asyncio
 import contextvars
 import json
 import secrets
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -19,22 +19,24 @@ from typing import TypeVar
 from parachuted.errors import ActRefusedError, EditRefusedError, ParachuteError, StorageFailedError
 from parachuted.events import Bus
 from parachuted.events.audit import CALLER, AuditEvent, Caller, Recorder, Unrecorded
-from parachuted.grants.origin import Origin
+from parachuted.grants.origin import UNTRUSTED
+from parachuted.grants.origins import Origins
 from parachuted.state import State
 from parachuted.suggestions.acceptance import Acceptance, acceptance_of, needs_no_asking
 from parachuted.suggestions.applying import Applied, Applier, Planned
 from parachuted.suggestions.paper import Paper, Shown, file_name
-from parachuted.suggestions.payload import check_payload
+from parachuted.suggestions.payload import changes_watch, check_payload
 from parachuted.suggestions.record import Record, record_of
 from parachuted.suggestions.run_document import save_run
 from parachuted.suggestions.seal import Sealer
 from parachuted.suggestions.shelf import Shelf, shown_of, superseded, unknown
-from parachuted.suggestions.suggestion import AUTO, USER, Proposal, Status, Suggestion
+from parachuted.suggestions.suggestion import AUTO, USER, Proposal, Status, Suggestion, stands_for
 from parachuted.suggestions.targets import check_target, module_of
-from parachuted.vault import Author, History, Objects, Store, VaultRoot, new_id, printable
+from parachuted.vault import Author, History, Objects, Store, VaultRoot, Written, new_id, printable
 
 _Result = TypeVar("_Result")
 _MOST_PENDING, _MOST_OF_ONE = 500, 100
+_FEWEST, _MOST_AT_ONCE, _LARGEST_AT_ONCE = 2, 50, 200_000
 _LONGEST_REASONING, _LONGEST_NAME = 4_000, 200
 
 
@@ -42,8 +44,8 @@ _LONGEST_REASONING, _LONGEST_NAME = 4_000, 200
 class SuggestionParts:
     """With what suggestions are filed and applied. `notice` takes the paths that were written, to be looked at now.
 
-    `applied` is told, in the thread that wrote, of each text that was put in place and what its words count as. `auto_approve_rate`: from
-    which rate of acceptance an agent's `create` and `update` are done at once; 0 is never.
+    `origins` learns what the words count as that are put in place. `auto_approve_rate`: from which rate of acceptance (0 to 1) an agent's
+    `create` and `update` are done at once; 0 is never.
     """
 
     root: VaultRoot
@@ -56,8 +58,16 @@ class SuggestionParts:
     clock: Callable[[], datetime]
     notice: Callable[[Iterable[str]], Awaitable[None]]
     audit: Recorder = field(default_factory=Unrecorded)
-    applied: Callable[[str, str, Origin], None] = lambda _path, _digest, _origin: None
+    origins: Origins | None = None
     auto_approve_rate: float = 0.0
+
+
+class _UnwrittenError(Exception):
+    """Nothing was written, so nothing is to be recorded of it."""
+
+    def __init__(self, applied: Applied) -> None:
+        super().__init__(applied.why)
+        self.applied = applied
 
 
 class Suggestions:
@@ -93,14 +103,16 @@ class Suggestions:
 
     def paths_of(self, suggestion: Suggestion) -> list[str]:
         """The files that it is about: several, where it stands for several."""
-        return [one.path for one in self.parts_of(suggestion)]
+        parts = self.parts_of(suggestion)
+        lost = len(stands_for(suggestion) or parts) - len(parts)  # of which nothing is known any more, so only who sees all may see it
+        return [*(one.path for one in parts), *[""] * lost]
 
     def parts_of(self, suggestion: Suggestion) -> list[Suggestion]:
         """Itself, or those for which it stands."""
-        names = suggestion.payload.get("suggestions")
-        if not isinstance(names, list):
+        names = stands_for(suggestion)
+        if names is None:
             return [suggestion]
-        found = [self.shelf.get(str(name)) for name in names]
+        found = [self.shelf.get(name) for name in names]
         return [record.suggestion for record in found if record is not None]
 
     def acceptance(self) -> list[Acceptance]:
@@ -136,6 +148,8 @@ class Suggestions:
         Raises NotFoundError, EditRefusedError when it is resolved already, ActRefusedError when a hook objects (it then waits still),
         StorageFailedError.
         """
+        if stands_for(self.get(name)) is not None:
+            return await self._approve_several(name, by)
         return await self._resolved(name, lambda record: self._apply(record, by, None))
 
     async def modify(self, name: str, payload: Mapping[str, object], *, by: str = USER) -> Suggestion:
@@ -158,13 +172,63 @@ class Suggestions:
         """
         done, failed = list[Suggestion](), dict[str, str]()
         for one in self.all(status="pending", sees=sees)[::-1]:
-            if only is not None and one.id not in only:
-                continue
+            if one.id not in only if only is not None else stands_for(one) is not None:
+                continue  # those that it stands for are among them
             try:
                 done.append(await self.approve(one.id, by=by))
             except ParachuteError as error:
                 failed[one.id] = error.message
         return done, failed
+
+    async def propose_several(self, names: Sequence[str], proposal: Proposal) -> Suggestion:
+        """File one that stands for several that wait: who approves it approves each of them, and nothing else.
+
+        Of the proposal, its agent, reasoning, run and causes count. Raises NotFoundError, EditRefusedError, ActRefusedError,
+        StorageFailedError.
+        """
+        several = [self.get(name) for name in dict.fromkeys(names)]
+        if not _FEWEST <= len(several) <= _MOST_AT_ONCE or any(not one.is_pending or stands_for(one) is not None for one in several):
+            raise EditRefusedError(f"a batch is of {_FEWEST} to {_MOST_AT_ONCE} suggestions that wait, none of them a batch")
+        modules = {one.target_module for one in several}
+        stranger = next((one.origin for one in several if one.origin in UNTRUSTED), proposal.origin)
+        made = Suggestion(
+            id=f"s{secrets.token_hex(5)}", source_agent=proposal.source_agent, source_session=proposal.source_session,
+            timestamp=self._parts.clock(), action="update", target_module=modules.pop() if len(modules) == 1 else "vault", target_id=None,
+            payload={"suggestions": [one.id for one in several]}, reasoning=proposal.reasoning[:_LONGEST_REASONING], path="", base=None,
+            run=proposal.run, causes=proposal.causes, origin=stranger,
+        )  # fmt: skip
+        shown = [self.record(one.id).shown for one in several]
+        diffs = "\n".join(one.diff + (f"(all of the new text)\n{one.text}" if one.text is not None else "") for one in shown)
+        if len(diffs) > _LARGEST_AT_ONCE:
+            raise EditRefusedError("these are too much to be looked at at once; put fewer together")
+        async with self._filing:
+            self._refuse_flood(made)
+            record = await self._whole(lambda: self._filed_several(made, diffs), lambda one: self._tell_created((one, None)))
+        await self._parts.notice([record.paper])
+        return made
+
+    def _filed_several(self, made: Suggestion, diffs: str) -> Record:
+        self._refuse_unaudited()
+        record = record_of(made, file_name(made), Shown(diff=diffs))
+        self.shelf.keep(record)
+        self.shelf.put_up(record)
+        return record
+
+    async def _approve_several(self, name: str, by: str) -> Suggestion:
+        """Each of those that it stands for and that still wait; it is over then, whatever became of each."""
+        done, failed = await self.approve_all(by=by, only=stands_for(self.get(name)) or ())
+        told = [f"{len(done)} were resolved", *(f"{one}: {why}" for one, why in failed.items())]
+        return await self._resolved(name, lambda record: self._close(record, "approved", by, "; ".join(told)))
+
+    async def changes_watch(self, name: str) -> bool:
+        """Whether it would have another set of notes watched."""
+        suggestion = self.get(name)
+
+        def look() -> bool:
+            planned = self._applier.plan(suggestion)
+            return changes_watch(planned.before, planned.after)
+
+        return await asyncio.to_thread(look)
 
     async def say(self, name: str, words: str) -> None:
         """Write words for a person into its file."""
@@ -292,7 +356,7 @@ class Suggestions:
         intent = replace(record, suggestion=replace(suggestion, resolved_by=by), applying=run)
         self.shelf.keep(intent)
         try:
-            applied = self._applier.apply(suggestion, author)
+            applied = self._written(suggestion, author)
         except BaseException:
             if not parts.history.writes_by(run):
                 self.shelf.keep(record)
@@ -305,11 +369,22 @@ class Suggestions:
             return over
         return self._done(record, suggestion, author, applied, by)
 
+    def _written(self, suggestion: Suggestion, author: Author) -> Applied:
+        """What a stranger's words were put into is a stranger's from before the write on, so that no kill in between makes it trusted."""
+        origins = self._parts.origins
+        if origins is None:
+            return self._applier.apply(suggestion, author)
+        try:
+            with origins.writing(suggestion.path, suggestion.origin) as wrote:
+                applied = self._applier.apply(suggestion, author)
+                wrote(_must_be_written(applied).after)
+        except _UnwrittenError as unwritten:
+            return unwritten.applied
+        return applied
+
     def _done(self, record: Record, suggestion: Suggestion, author: Author, applied: Applied, by: str) -> Record:
         """In a thread: it was applied. Record the run, then that it is over."""
         parts, written = self._parts, applied.written
-        if written is not None and written.after is not None and written.changed:
-            parts.applied(written.path, written.after, suggestion.origin)
         writes = parts.history.writes_by(str(author.run))
         if writes:
             save_run(parts.history, parts.objects, suggestion, author, by=by, writes=writes, at=parts.clock())
@@ -344,7 +419,7 @@ class Suggestions:
         if self._parts.audit.refusal is not None:
             raise StorageFailedError(self._parts.audit.refusal)
 
-    def _tell_created(self, filed: tuple[Record, Planned]) -> None:
+    def _tell_created(self, filed: tuple[Record, Planned | None]) -> None:
         suggestion = filed[0].suggestion
         self._audit(suggestion, "created", Caller("agent", suggestion.source_agent, ""))
         self._parts.bus.publish("suggestion.created", **_told(suggestion))
@@ -387,6 +462,12 @@ class Suggestions:
             raise
         then(result)
         return result
+
+
+def _must_be_written(applied: Applied) -> Written:
+    if applied.written is None:
+        raise _UnwrittenError(applied)
+    return applied.written
 
 
 def _told(suggestion: Suggestion) -> dict[str, object]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from parachuted.events import Bus, Event
 from parachuted.events.audit import AuditEvent
+from parachuted.grants.origins import Origins
 from parachuted.state import open_state
 from parachuted.suggestions import Proposal, SuggestionParts, Suggestions
 from parachuted.vault import History, Objects, Store, VaultPath, VaultRoot
@@ -35,7 +36,6 @@ class Office:
     ask: object = None
     noticed: list[str] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
-    placed: list[tuple[str, str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.vault, self.home = self.folder / "vault", self.folder / "home"
@@ -55,6 +55,7 @@ class Office:
         self.history = History(state / "history.db")
         self.root = VaultRoot(self.vault)
         self.store = Store(self.root, self.objects, self.history, self.clock, ask=self.ask)
+        self.origins = Origins(self.state)
         self.bus, self.audit = Bus(self.clock), Heard()
         self.bus.listen(self.events.append)
         self.suggestions = Suggestions(
@@ -70,7 +71,7 @@ class Office:
                 notice=self.notice,
                 audit=self.audit,
                 auto_approve_rate=self.rate,
-                applied=lambda *said: self.placed.append(said),
+                origins=self.origins,
             )
         )
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError, StorageFailedError
+from parachuted.suggestions import Proposal
 
 KEVIN = "# Kevin\n\n## Facts\n\nA friend.\n\n## Recent Activity\n\n- 2024-01-01: Moved\n"
 
@@ -47,7 +49,6 @@ async def test_an_approval_is_a_run_of_its_own_that_carries_the_cause_and_can_be
     assert (document["parents"], document["outcome"], document["suggestion"]["resolved_by"]) == (["r-1"], "changed", "user")
     assert "**approved** by user" in office.paper(made).read_text("utf-8")
     assert [event.event for event in office.events] == ["suggestion.created", "suggestion.resolved"]
-    assert office.placed == [("Brain/Kevin.md", write.after, "agent")]
 
 
 async def test_twice_at_once_and_again_later_is_one_effect(office):
@@ -230,3 +231,104 @@ async def test_who_does_not_see_the_file_sees_nothing_of_the_suggestion(office):
     with pytest.raises(NotFoundError) as unknown:
         office.suggestions.get("s0000000000")
     assert str(unseen.value).replace(made.id, "") == str(unknown.value).replace("s0000000000", "")
+
+
+async def test_what_a_stranger_led_to_stays_a_strangers_text_after_it_was_approved(office):
+    office.write("a.md", "one\n")
+    office.write("b.md", "one\n")
+    made = await office.propose("a.md", {"text": "two\n"}, origin="web")
+    clash = await office.propose("b.md", {"text": "two\n"}, origin="web")
+    await office.suggestions.approve(made.id)
+    office.write("b.md", "three\n")
+    assert (await office.suggestions.approve(clash.id)).status == "superseded"
+    assert office.origins.recorded() == {"a.md": "web"}
+    assert 'origin: "web"' in office.paper(made).read_text("utf-8")
+
+
+async def test_once_a_person_agreed_often_enough_an_agents_updates_are_done_at_once_if_they_chose_so(office):
+    office.close()
+    office.rate = 0.9
+    office.open()
+    office.write("a.md", "0\n")
+    for number in range(20):
+        made = await office.propose("a.md", {"text": f"{number + 1}\n"})
+        assert made.is_pending
+        await office.suggestions.approve(made.id)
+    done = await office.propose("a.md", {"text": "at once\n"})
+    assert (done.status, done.resolved_by, office.text("a.md")) == ("approved", "auto", "at once\n")
+    assert office.history.run(done.applied_run)["suggestion"]["resolved_by"] == "auto"
+    for payload, more in (
+        ({"text": "strange\n"}, {"origin": "web"}),
+        ({"text": "another\n"}, {"source_agent": "another"}),
+        ({"key": "watch", "value": ["Daily/**"]}, {}),
+    ):
+        assert (await office.propose("a.md", payload, **more)).is_pending
+    assert (await office.propose("a.md", {}, "delete")).is_pending
+    assert office.text("a.md") == "at once\n"
+
+
+async def test_a_crash_between_the_write_and_its_record_leaves_one_effect_and_one_run(office, monkeypatch):
+    office.write("a.md", "one\n")
+    made = await office.propose("a.md", {"section": "S", "content": "x", "append": True})
+
+    def crash(*_args, **_more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("parachuted.suggestions.suggestions.save_run", crash)
+    with pytest.raises(KeyboardInterrupt):
+        office.suggestions._apply(office.suggestions.record(made.id), "user", None)
+    monkeypatch.undo()
+    office.reopen()
+    assert office.suggestions.get(made.id).is_pending
+    office.suggestions.settle()
+    done = office.suggestions.get(made.id)
+    assert (done.status, office.text("a.md").count("x")) == ("approved", 1)
+    assert office.history.run(done.applied_run)["outcome"] == "changed"
+    with pytest.raises(EditRefusedError, match="already"):
+        await office.suggestions.approve(made.id)
+
+
+async def test_a_crash_before_the_write_leaves_it_waiting(office, monkeypatch):
+    office.write("a.md", "one\n")
+    made = await office.propose("a.md", {"text": "two\n"})
+    record = office.suggestions.record(made.id)
+    office.suggestions.shelf.keep(replace(record, applying="r-never-wrote"))
+    office.reopen()
+    office.suggestions.settle()
+    assert (await office.suggestions.approve(made.id)).status == "approved"
+    assert office.text("a.md") == "two\n"
+
+
+async def test_who_gives_up_waiting_for_an_approval_leaves_it_whole(office):
+    office.write("a.md", "one\n")
+    made = await office.propose("a.md", {"text": "two\n"})
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(office.suggestions.approve(made.id))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+    done = office.suggestions.get(made.id)
+    assert (done.is_pending, office.text("a.md")) in {(False, "two\n"), (True, "one\n")}
+    assert [event.event for event in office.events].count("suggestion.resolved") == (not done.is_pending)
+
+
+async def test_a_batch_is_each_of_those_that_it_stands_for_and_nothing_else(office):
+    office.write("a.md", "one\n")
+    first, second = await office.propose("a.md", {"text": "two\n"}), await office.propose("b.md", {"text": "b\n"}, "create")
+    other = await office.propose("c.md", {"text": "c\n"}, "create")
+    proposal = Proposal(source_agent="chief", action="update", path="", payload={}, reasoning="they belong together")
+    batch = await office.suggestions.propose_several([first.id, second.id], proposal)
+    text = office.paper(batch).read_text("utf-8")
+    assert "# 2 suggestions at once" in text
+    assert "+two" in text
+    assert "+b" in text
+    assert office.suggestions.all(sees=lambda path: path == "a.md") == [first]
+    done = await office.suggestions.approve(batch.id)
+    assert (done.status, [office.suggestions.get(one.id).status for one in (first, second, other)]) == (
+        "approved",
+        ["approved", "approved", "pending"],
+    )
+    assert (office.text("a.md"), office.text("b.md"), (office.vault / "c.md").exists()) == ("two\n", "b\n", False)
+    for names in ([other.id], [first.id, other.id], [batch.id, other.id]):
+        with pytest.raises(EditRefusedError, match="a batch is of 2 to 50"):
+            await office.suggestions.propose_several(names, proposal)
