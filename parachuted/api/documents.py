@@ -88,11 +88,15 @@ class BubbleTold(PlanTold):
 
 
 class WhyTold(TypedDict):
-    """Where lines come from; runs by id."""
+    """Where lines come from; runs by id, and, for each, the runs that led to it, the nearest first.
+
+    A line's `by` is `earlier` when it is older than all that is kept of the history.
+    """
 
     path: str
     lines: list[dict[str, object]]
     runs: dict[str, object]
+    chains: dict[str, list[dict[str, object]]]
 
 
 class Paused(TypedDict):
@@ -114,9 +118,21 @@ class Indexed(TypedDict):
     waiting: int
 
 
+class HistorySize(TypedDict):
+    """What the history takes: earlier texts and their bytes, those of texts that were only seen, those of the record, and since when."""
+
+    texts: int
+    text_bytes: int
+    seen_bytes: int
+    record_bytes: int
+    writes: int
+    since: str | None
+
+
 class Doctor(TypedDict):
     """Problems of the vault, and oddities of single notes; those of which search does not know all the text are among them."""
 
     problems: dict[str, str]
     notes: list[dict[str, object]]
     search: Indexed
+    history: HistorySize | None

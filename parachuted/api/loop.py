@@ -23,6 +23,7 @@ from parachuted.tasks import Task
 from parachuted.vault import VaultPath, printable
 
 _MODULE = "curator"
+_LINKED = ("id", "watcher", "agent", "outcome", "reason", "started", "causes")
 _LISTED = ("id", "task", "watcher", "agent", "backend", "outcome", "reason", "started", "ended", "cost_usd", "undone")
 
 
@@ -170,8 +171,14 @@ class Loop:
         chosen = lines if line is None else lines[line - 1 : line]
         found = {name: self._parts.why.run(name) for name in {origin.run for origin in chosen} if name is not None}
         runs = {name: run_as_seen(run, call.sight) if run and is_run_seen(run, call.sight) else None for name, run in found.items()}
+        chains = {name: await asyncio.to_thread(self._chain, name, call.sight) for name, run in runs.items() if run is not None}
         lines_told = [asdict(origin) if self._may_read(call, path) else asdict(origin) | {"text": ""} for origin in chosen]
-        return json_answer({"path": printable(path), "lines": lines_told, "runs": runs})
+        return json_answer({"path": printable(path), "lines": lines_told, "runs": runs, "chains": chains})
+
+    def _chain(self, run: str, sight: Sight) -> list[dict[str, object]]:
+        """What led to the run, the nearest first, as far as the caller sees. In a thread."""
+        seen = [run_as_seen(one, sight) for one in self._parts.why.chain(run) if is_run_seen(one, sight)]
+        return [{name: one.get(name) for name in _LINKED} for one in seen]
 
     @staticmethod
     def _may_read(call: Call, path: VaultPath) -> bool:
@@ -205,7 +212,15 @@ class Loop:
         unindexed, indexed = await asyncio.to_thread(self._searchable)
         told = [note for note in (*watches, *notes, *unindexed) if call.sight.sees(str(note["path"]))]
         problems = self._parts.problems.all() if call.grant.alternatives is None else {}  # which may name any note
-        return json_answer({"problems": problems, "notes": told, "search": indexed})
+        history = await self._history_size() if call.grant.alternatives is None else None
+        return json_answer({"problems": problems, "notes": told, "search": indexed, "history": history})
+
+    async def _history_size(self) -> dict[str, object] | None:
+        try:
+            size = await self._parts.pruning.size()
+        except (StorageFailedError, OSError):  # a problem by itself, which is told as such
+            return None
+        return {**asdict(size), "since": size.since.isoformat() if size.since is not None else None}
 
     def _searchable(self) -> tuple[list[dict[str, object]], dict[str, int]]:
         """The notes that search does not know whole, and how many it knows: none while there is no index. In a thread."""

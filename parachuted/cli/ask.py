@@ -11,6 +11,8 @@ from parachuted.cli.show import count, say, say_diff, say_json, say_table, when
 from parachuted.cli.status import tell_status
 from parachuted.errors import ParachuteError
 
+_WHO = {"person": "you", "earlier": "(older than the history)"}
+
 
 def status(options: Namespace) -> int:
     """`parachute status`."""
@@ -140,11 +142,11 @@ def why(options: Namespace) -> int:
         say_json(answer)
         return 0
     for origin in answer["lines"]:
-        who = "you" if origin["by"] == "person" else f"{origin['by']} {when(origin['at'])}"
+        who = _WHO.get(origin["by"], origin["by"]) + (f" {when(origin['at'])}" if origin["at"] is not None else "")
         say(f"{origin['number']:>5}  {who:<28}  {origin['text']}")
-    for run in answer["runs"].values():
+    for name, run in answer["runs"].items():
         if run is not None:
-            _say_reason(run)
+            _say_reason(run, answer["chains"].get(name, []))
     return 0
 
 
@@ -178,6 +180,11 @@ def doctor(options: Namespace) -> int:
         say(f"problem  {subject}: {problem}")
     for note in answer["notes"]:
         say(f"note     {note['path']}: {note['message']}")
+    if answer["history"] is not None:
+        size = answer["history"]
+        taken = (size["text_bytes"] + size["seen_bytes"] + size["record_bytes"]) / 1e6
+        since = f" since {when(size['since'])} UTC" if size["since"] is not None else ""
+        say(f"history  {count(size['writes'], 'write')}{since} and {count(size['texts'], 'earlier text')} take {taken:.1f} MB")
     if not answer["problems"] and not answer["notes"]:
         say("All is well: the daemon answers, the vault is watched, every note can be read.")
     return code
@@ -214,13 +221,20 @@ def _say_plan(plan: Any) -> None:  # noqa: ANN401  JSON
         say(f"loop     {' -> '.join([*ring, ring[0]])}: each wakes once, then it halts")
 
 
-def _say_reason(run: Any) -> None:  # noqa: ANN401  JSON
+def _say_reason(run: Any, chain: Any) -> None:  # noqa: ANN401  JSON
     by = f"{run['agent']} ({run['backend']}{' with ' + run['model'] if run['model'] else ''})"
     say(f"\n{run['id']}: {by}, {run['reason']}, ${run['cost_usd']:.4f}")
     for note in run["reviewed"]:
         say(f"  since {note['path']} was {note['kind']}{': ' + ', '.join(note['units']) if note['units'] else ''}")
+    for earlier in chain:
+        say(f"  which followed from {earlier['id']} on {earlier['watcher']} by {earlier['agent']}: {earlier['reason']}")
     for cause in run["causes"]:
         say(f"  begun by {_cause(cause)}")
+    if run.get("suggestion"):
+        suggestion = run["suggestion"]
+        say(f"  suggested by {suggestion['source_agent']} as {suggestion['id']}, approved by {suggestion['resolved_by']}")
+    for taken in run.get("takes_back") or []:
+        say(f"  took back {taken}")
     if run["prompt_digest"]:
         say(f"  prompt sha256 {run['prompt_digest'][:16]}")
     if run["undone"]:

@@ -9,20 +9,26 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
-from parachuted.vault import BRINGS_BACK, History, Objects, Store, VaultPath, Write
+from parachuted.vault import BRINGS_BACK, History, Objects, Store, VaultPath, Version, trail_of
 
 _MOST_LINES = 5000
 _MOST_VERSIONS = 1000
 _MOST_COMPARED = 4_000_000
+_LONGEST_CHAIN = 50
 PERSON = "person"
+EARLIER = "earlier"
 
 _Lines = Sequence[bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineOrigin:
-    """One line of the present text: its number from 1, and who wrote it; `run` names the agent's run."""
+    """One line of the present text: its number from 1, and who wrote it; `run` names the agent's run.
+
+    `by` is "earlier" for what is older than all that is kept of the history: anybody may have written that.
+    """
 
     number: int
     text: str
@@ -33,11 +39,14 @@ class LineOrigin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Version:
-    """A text the file had, and the write that made it; None: a person did."""
+    """A text the file had, and whose it is; None: nobody knows whose, since what came before it is no longer kept."""
 
     digest: str | None
     lines: _Lines
-    write: Write | None
+    origin: Version | None
+
+
+_A_PERSONS = Version(path="", digest=None, by=PERSON, kind="created")
 
 
 class Why:
@@ -47,61 +56,84 @@ class Why:
         self._store, self._objects, self._history = store, objects, history
 
     def lines(self, path: VaultPath) -> list[LineOrigin]:
-        """Where each line of the file comes from. What was there before the first known write is a person's. Blocks on the disk."""
+        """Where each line of the file comes from, wherever the file was then. What was there before the first known write is a person's,
+        unless there was more to know once. Blocks on the disk.
+        """
         content = self._store.read(path)
         present = _lines_of(content.data)
-        versions = self._versions(path)
-        if not versions or versions[-1].digest != content.digest:
-            versions = _followed_by(versions, _Version(digest=content.digest, lines=present, write=None))
-        writes = _Tracing(versions).trace()
-        return [_origin(number, line, writes.get(number)) for number, line in enumerate(present)]
+        origins = _Tracing(self._versions(path, content.digest, present)).trace()
+        return [_origin(number, line, origins.get(number)) for number, line in enumerate(present)]
 
     def run(self, run: str) -> Mapping[str, object] | None:
         """The document of a run."""
         return self._history.run(run)
 
-    def _versions(self, path: VaultPath) -> list[_Version]:
-        """The texts the history holds, oldest first: before and after each write; between two writes a person may have edited."""
+    def chain(self, run: str) -> list[Mapping[str, object]]:
+        """The documents of the runs that led to that one, the nearest first, to the one that a person's change woke."""
+        found: list[Mapping[str, object]] = []
+        names, known = [run], {run}
+        while names and len(found) < _LONGEST_CHAIN:
+            document = self._history.run(names.pop(0))
+            if document is None:
+                continue
+            if document["id"] != run:
+                found.append(document)
+            parents = [str(parent) for parent in document["parents"] if parent not in known]  # type: ignore[attr-defined]
+            known.update(parents)
+            names += parents
+        return found
+
+    def _versions(self, path: VaultPath, digest: str, present: _Lines) -> list[_Version]:
+        """The texts that are known of the file, oldest first. One that is no longer kept hides who wrote what came with the next."""
+        trail = trail_of(self._history, path, digest)
+        is_hidden = len(trail) > _MOST_VERSIONS or any(self._history.pruned(one) for one in {path, *(one.path for one in trail)})
         versions: list[_Version] = []
-        for write in self._history.writes_of(path)[-_MOST_VERSIONS:]:
-            for digest, author in ((write.before, None), (write.after, write)):
-                if not versions or versions[-1].digest != digest:
-                    versions = _followed_by(versions, _Version(digest=digest, lines=self._lines(digest), write=author))
+        known = trail[-_MOST_VERSIONS:]
+        for version, following in zip_longest(known, known[1:]):
+            lines = present if version.digest == digest else self._lines(version.digest)
+            if lines is None:  # what was only noticed is never kept; what our writer found or left was
+                is_hidden |= version.write is not None or (following is not None and following.write is not None)
+            elif is_hidden:
+                versions, is_hidden = [_Version(digest=version.digest, lines=lines, origin=None)], False
+            elif not versions or versions[-1].digest != version.digest:
+                origin = version if versions or version.kind != "moved" else _A_PERSONS  # who moved a text did not write it
+                versions = _followed_by(versions, _Version(digest=version.digest, lines=lines, origin=origin))
         return versions
 
-    def _lines(self, digest: str | None) -> _Lines:
-        return _lines_of(self._objects.get(digest) or b"") if digest is not None else ()
+    def _lines(self, digest: str | None) -> _Lines | None:
+        text = self._objects.get(digest) if digest is not None else b""
+        return None if text is None else _lines_of(text)
 
 
 class _Tracing:
-    """Goes back through the versions. A line belongs to the write after the oldest version that has it."""
+    """Goes back through the versions. A line belongs to the oldest version that has it."""
 
     def __init__(self, versions: Sequence[_Version]) -> None:
         self._versions = versions
-        self._writes: dict[int, Write | None] = {}
+        self._origins: dict[int, Version | None] = {}
         self._restored: list[tuple[_Version, dict[int, int]]] = []
 
-    def trace(self) -> dict[int, Write | None]:
-        """For each line of the last version, by number from 0, the write that it came with."""
+    def trace(self) -> dict[int, Version | None]:
+        """For each line of the last version, by number from 0, the version that it came with."""
         last = self._versions[-1]
         places = {number: number for number in range(len(last.lines))}
         for older, newer in zip(self._versions[-2::-1], self._versions[::-1], strict=False):
             places = self._step_back(places, newer, older)
             places |= self._find_again(older)
         for number in places:
-            self._writes[number] = self._versions[0].write
+            self._origins[number] = self._versions[0].origin
         for version, lost in self._restored:
-            self._writes |= dict.fromkeys(lost, version.write)
-        return self._writes
+            self._origins |= dict.fromkeys(lost, version.origin)
+        return self._origins
 
     def _step_back(self, places: Mapping[int, int], newer: _Version, older: _Version) -> dict[int, int]:
         """Follow lines into the text before; those that are not there came with the newer one. An undo brings back older ones."""
         same = _same_lines(older.lines, newer.lines)
         came = {number: place for number, place in places.items() if place not in same}
-        if came and newer.write is not None and newer.write.author.by in BRINGS_BACK:
+        if came and newer.origin is not None and newer.origin.by in BRINGS_BACK:
             self._restored.append((newer, came))
         else:
-            self._writes |= dict.fromkeys(came, newer.write)
+            self._origins |= dict.fromkeys(came, newer.origin)
         return {number: same[place] for number, place in places.items() if place in same}
 
     def _find_again(self, older: _Version) -> dict[int, int]:
@@ -143,8 +175,9 @@ def _lines_of(data: bytes) -> _Lines:
     return [line.removesuffix(b"\r") for line in (lines if lines[-1] else lines[:-1])]
 
 
-def _origin(number: int, line: bytes, write: Write | None) -> LineOrigin:
+def _origin(number: int, line: bytes, origin: Version | None) -> LineOrigin:
     text = line.decode("utf-8", "replace")
-    if write is None:
-        return LineOrigin(number=number + 1, text=text, by=PERSON, at=None, run=None)
-    return LineOrigin(number=number + 1, text=text, by=write.author.by, at=write.at.isoformat(), run=write.author.run)
+    if origin is None:
+        return LineOrigin(number=number + 1, text=text, by=EARLIER, at=None, run=None)
+    at = origin.at.isoformat() if origin.at is not None else None
+    return LineOrigin(number=number + 1, text=text, by=origin.by, at=at, run=origin.run)

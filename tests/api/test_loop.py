@@ -166,7 +166,8 @@ async def test_why_tells_each_line_s_origin(live: Live, pair):
         one = await get(life, f"/api/why?path=AGENTS.md&line={number}")
         odd = await get(life, f"/api/why?path={GARDEN}&line=1")
 
-        assert set(answer) == {"path", "lines", "runs"}
+        assert set(answer) == {"path", "lines", "runs", "chains"}
+        assert answer["chains"] == {run["id"]: []}
         assert [line["text"] for line in answer["lines"]] == text
         assert set(one["lines"][0]) == {"number", "text", "by", "at", "run"}
         assert [(line["number"], line["by"], line["run"]) for line in one["lines"]] == [(number, "curator", run["id"])]
@@ -202,7 +203,7 @@ async def test_the_doctor_names_each_note_that_cannot_be_read_and_why(live: Live
     async with live() as life:
         answer = await get(life, "/api/doctor")
 
-    assert set(answer) == {"problems", "notes", "search"}
+    assert set(answer) == {"problems", "notes", "search", "history"}
     assert {note["path"] for note in answer["notes"]} == {"broken.md", "latin.md", "watch.md"}
     assert all(set(note) == {"path", "code", "message"} and note["message"] for note in answer["notes"])
 

@@ -11,7 +11,7 @@ import pytest
 
 from parachuted.errors import NotFoundError
 from parachuted.tools import Why
-from parachuted.vault import UNDO, Author, VaultPath, revert
+from parachuted.vault import UNDO, Author, VaultPath, digest_of, revert
 from tests.tools.conftest import Bench
 
 NOTE = VaultPath("note.md")
@@ -141,14 +141,14 @@ def test_a_note_that_is_not_there_cannot_be_explained(bench: Bench):
         origins(bench)
 
 
-def test_a_lost_text_takes_nothing_but_its_lines_authors(bench: Bench):
+def test_what_came_with_a_text_whose_forerunner_is_lost_may_be_anybodys(bench: Bench):
     bench.save("note.md", "a\n")
     writes(bench, "r1", "a\nx\n")
     writes(bench, "r2", "a\nx\ny\n")
     for write in bench.history.writes_of(NOTE)[:1]:
         (bench.folder / "objects" / write.before[:2] / write.before[2:]).unlink()
 
-    assert origins(bench) == ["r1", "r1", "r2"]
+    assert origins(bench) == ["earlier", "earlier", "r2"]
 
 
 def test_random_histories_of_lines_that_are_never_the_same_are_told_right(bench: Bench):
@@ -184,3 +184,54 @@ def test_a_long_note_with_a_long_history_is_explained_soon(bench: Bench):
 
     assert sorted(set(origins(bench))) == sorted({"person", *(f"r{number}" for number in range(60))})
     assert time.perf_counter() - began < 10
+
+
+def test_lines_are_followed_to_where_the_note_was_before_it_moved(bench: Bench):
+    bench.save("old.md", "a\n")
+    bench.store.replace(VaultPath("old.md"), b"a\nx\n", Author(by="curator", run="r1"))
+    bench.store.move(VaultPath("old.md"), NOTE, Author(by="maintenance", run="r2"))
+    writes(bench, "r3", "a\nx\ny\n")
+
+    assert origins(bench) == ["person", "r1", "r3"]
+
+
+def test_who_moved_a_note_did_not_write_it(bench: Bench):
+    bench.save("old.md", "a\n")
+    bench.store.move(VaultPath("old.md"), NOTE, Author(by="maintenance", run="r2"))
+
+    assert origins(bench) == ["person"]
+
+
+def test_a_persons_save_that_was_noticed_has_its_time_and_needs_no_kept_text(bench: Bench):
+    bench.save("note.md", "a\n")
+    writes(bench, "r1", "a\nx\n")
+    for text in ("a\nx\nmine\n", "a\nx\nmine\nmore\n"):
+        bench.save("note.md", text)
+        bench.history.saw(bench.now, [("note.md", "modified", None, digest_of(text.encode()))])
+    lines = Why(bench.store, bench.objects, bench.history).lines(NOTE)
+
+    assert [line.run or line.by for line in lines] == ["person", "r1", "person", "person"]
+    assert lines[3].at == bench.now.isoformat()
+
+
+def test_what_is_older_than_the_history_may_be_anybodys(bench: Bench):
+    bench.save("note.md", "a\n")
+    writes(bench, "r1", "a\nx\n")
+    writes(bench, "r2", "a\nx\ny\n")
+    bench.history.drop_writes([bench.history.writes_by("r1")[0].id])
+    assert origins(bench) == ["earlier", "earlier", "r2"]
+    bench.save("note.md", "a\nx\ny\nmine\n")
+
+    assert origins(bench) == ["earlier", "earlier", "r2", "person"]
+
+
+def test_the_chain_of_a_run_leads_to_the_change_that_woke_the_first(bench: Bench):
+    def ran(run: str, *parents: str) -> None:
+        document = {"id": run, "parents": list(parents)}
+        bench.history.save_run(run, started=bench.now, watcher="w", outcome="changed", causes=(), document=document)
+
+    for run, parents in (("r1", ()), ("r2", ("r1",)), ("r3", ("r2", "r1", "gone")), ("r4", ("r3", "r4"))):
+        ran(run, *parents)
+
+    assert [one["id"] for one in Why(bench.store, bench.objects, bench.history).chain("r4")] == ["r3", "r2", "r1"]
+    assert Why(bench.store, bench.objects, bench.history).chain("r9") == []

@@ -1,0 +1,63 @@
+"""The versions of a file, what a run changed, and a file brought back, at a terminal."""
+
+from __future__ import annotations
+
+import re
+
+from tests.cli.typed import Typed
+
+GARDEN = "Projects/garden/AGENTS.md"
+NOTE = "AGENTS.md"
+
+
+def run_of(typed: Typed) -> str:
+    return str(next(run["id"] for run in typed.json("runs")["runs"] if run["agent"] == "curator"))
+
+
+def test_the_versions_of_a_file_are_a_table(running: Typed):
+    run = run_of(running)
+    told = running.does("history", NOTE, cwd=running.vault)
+
+    assert re.search(rf"^[0-9a-f]{{12}} +\d{{4}}-\d\d-\d\d .* curator +\+\d+ -\d+ +{run} +changed$", told, re.MULTILINE)
+    assert re.search(r"^[0-9a-f]{12} +\(unseen\) +you +\+\d+ -0 +created$", told, re.MULTILINE)
+    assert "parachute restore AGENTS.md@VERSION" in told
+    assert "older: parachute history" in running.does("history", NOTE, "-n", "1")
+    assert len(running.json("history", NOTE)["versions"]) > 1
+    assert "is not in the vault" in running.fails(1, "history", "nowhere.md")
+
+
+def test_what_a_run_changed_is_shown_file_by_file(running: Typed):
+    run = run_of(running)
+    told = running.does("diff", run)
+
+    assert told.startswith(f"AGENTS.md: +{running.json('diff', run)['files'][0]['added']} ")
+    assert "+  - Plant the tomatoes out" in told
+    assert f"1 run, 1 file. Take it back with: parachute undo {run}" in told
+    assert running.does("diff", run, "--only") == told
+    assert "there is no run r-9" in running.fails(1, "diff", "r-9")
+
+
+def test_a_file_is_brought_back_and_that_is_taken_back(running: Typed):
+    run, after = run_of(running), (running.vault / NOTE).read_bytes()
+    told = running.does("restore", f"{NOTE}@{run}", cwd=running.vault)
+    assert b"Plant the tomatoes out" not in (running.vault / NOTE).read_bytes()
+    running.does("undo", told.strip().rsplit(" ", 1)[-1])
+    assert (running.vault / NOTE).read_bytes() == after
+
+    first = running.json("history", NOTE)["versions"][-1]["version"][:12]
+    assert f"in version {first}." in running.does("restore", f"./{NOTE}@{first}", cwd=running.vault)
+    assert f"parachute restore {NOTE}@VERSION" in running.does("history", NOTE)
+    running.does("restore", f"{NOTE}@{run}", "--after")
+    assert (running.vault / NOTE).read_bytes() == after
+    assert "is so already" in running.does("restore", f"{NOTE}@{run}", "--after")
+
+
+def test_what_names_no_version_is_told_what_does(running: Typed):
+    assert "FILE@VERSION" in running.fails(1, "restore", NOTE)
+    assert "no run or version r-9" in running.fails(1, "restore", f"{NOTE}@r-9")
+    assert "no version fffff" in running.fails(1, "restore", f"{NOTE}@fffff")
+    assert "goes with a run" in running.fails(1, "restore", f"{NOTE}@fffff", "--after")
+
+
+def test_the_doctor_tells_the_size_of_the_history(running: Typed):
+    assert re.search(r"^history  \d+ writes? since .* take \d+\.\d MB$", running.does("doctor"), re.MULTILINE)
