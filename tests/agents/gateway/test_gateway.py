@@ -327,3 +327,76 @@ async def test_it_opens_neither_a_file_nor_a_port_before_it_is_used(bench: Bench
     assert not list(bench.folder.iterdir())
     async with bench.run():
         assert (bench.folder / "usage.db").exists()
+
+
+async def test_what_a_run_sends_at_once_takes_so_much_room_and_no_more(bench: Bench, api: ScriptedMessages):
+    api.add(*[Delay(seconds=0.5, then=[say("x")])] * 6)
+    big = {**BODY, "metadata": {"x": "y" * (20 << 20)}}
+    async with bench.run() as way:
+        answers = await asyncio.gather(*(bench.ask(way, body=big) for _ in range(4)), return_exceptions=True)
+        statuses = [answer.status for answer in answers if not isinstance(answer, BaseException)]
+        assert statuses.count(200) == len(api.asked) <= 3
+        assert set(statuses) <= {200, 413}
+        assert (await bench.ask(way)).status == 200  # what they took is free again
+
+
+async def test_in_the_middle_of_its_work_an_agent_may_try_again_itself(bench: Bench, api: ScriptedMessages):
+    refusal = Refusal(status=429, kind="rate_limit_error", headers={"retry-after": "60"})
+    api.add(refusal, [say("begun")], refusal, Refusal(status=400))
+    async with bench.run() as way:
+        answers = [await bench.ask(way) for _ in range(4)]
+    assert [answer.headers.get("x-should-retry") for answer in answers] == ["false", None, None, "false"]
+
+
+async def test_a_disk_that_refuses_is_told_and_limits_hold_on(make_bench, api: ScriptedMessages):
+    bench = make_bench(api.url)
+    api.add(costing(1), costing(1))
+    async with bench.run(max_cost_usd=1) as way:
+        bench.ledger._connection.execute("DROP TABLE requests")
+        assert (await bench.ask(way)).status == 200
+        while "usage" not in bench.told:
+            await asyncio.sleep(0.005)
+        assert (await bench.ask(way)).status == 400
+    assert "could not be read or written" in bench.told["usage"]
+
+
+HOSTILE = [
+    b"\0" * 5000,
+    b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 5000,
+    b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 50\r\n\r\n{}",
+    b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\nZZ\r\n",
+    b"POST http://169.254.169.254/v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
+    b"CONNECT api.anthropic.com:443 HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"POST /v1/messages/../../etc HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
+    b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\r\n",
+    b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nX-Api-Key: a\r\n b\r\n\r\n{}",
+]
+
+
+@pytest.mark.parametrize("sent", HOSTILE)
+async def test_bytes_that_are_no_request_of_the_api_s_reach_nothing(bench: Bench, api: ScriptedMessages, tmp_path, sent):
+    api.add([say("still here")])
+    (tmp_path / "s").mkdir()
+    async with bench.run(folder=tmp_path / "s") as way:
+        reader, writer = await asyncio.open_unix_connection(way.socket)
+        writer.write(sent)
+        writer.write_eof()
+        said = await asyncio.wait_for(reader.read(), 5)
+        writer.close()
+        assert KEY.encode() not in said
+        assert api.requests == []
+        assert (await bench.ask(way, by_socket=True)).status == 200
+
+
+async def test_one_agent_cannot_take_the_daemon_s_descriptors(bench: Bench, api: ScriptedMessages, tmp_path):
+    api.add([say("others")])
+    (tmp_path / "s").mkdir()
+    async with bench.run(folder=tmp_path / "s") as way, bench.run("run-2") as other:
+        held = [await asyncio.open_unix_connection(way.socket) for _ in range(400)]
+        deadline = time.monotonic() + 5
+        while sum(reader.at_eof() for reader, _ in held) < 140:
+            assert time.monotonic() < deadline
+            await asyncio.gather(*(asyncio.wait_for(reader.read(1), 0.05) for reader, _ in held), return_exceptions=True)
+        assert (await bench.ask(other)).status == 200
+        for _, writer in held:
+            writer.close()
