@@ -21,6 +21,7 @@ from parachuted.agents import Backend, ClaudeSettings, Limits, choose_backend, f
 from parachuted.agents.at_work import AtWork
 from parachuted.agents.gateway import Gateway, Ledger, MoneyLimits
 from parachuted.agents.permission import Permissions
+from parachuted.agents.heavy import expect_heavy
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.api import RESERVED, Guard, KeyDoor, Mode, Parts, Server, make_app
 from parachuted.bubbling import Reconciler, Reviews, Watches
@@ -266,6 +267,8 @@ class Daemon:
             asker=self.hooks, at_work=self.at_work, origins=self.origins, taints=SessionTaints(self._state),
         )  # fmt: skip
         self._curator = Curator(parts, self.chosen.backend, model=self.chosen.model, limits=limits)
+        if self.chosen.model is not None:  # what a model's backend stands on is loaded while the first task waits out its quiet time
+            bus.listen(lambda event: expect_heavy("claude") if event.event == "task.queued" else None)
         budget = settings.budget
         runs = RunLimits(runs_per_hour=budget.runs_per_hour, runs_per_day=budget.runs_per_day, runs_per_cause=budget.runs_per_cause)
         self.budget = Budget(runs, self.history)

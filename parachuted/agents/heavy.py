@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import sys
+import threading
 from types import ModuleType
 
 HEAVY = {
@@ -22,3 +24,9 @@ async def load_heavy(part: str) -> ModuleType:
 def load_heavy_here(part: str) -> ModuleType:
     """The same in a thread that may wait."""
     return importlib.import_module(HEAVY[part])
+
+
+def expect_heavy(part: str) -> None:
+    """Begin to import a part that will be needed in a moment, and do not wait for it: a thread takes the time that would be a run's."""
+    if HEAVY[part] not in sys.modules:
+        threading.Thread(target=load_heavy_here, args=(part,), name=f"load {part}", daemon=True).start()

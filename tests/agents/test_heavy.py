@@ -30,3 +30,20 @@ def test_runs_that_begin_at_once_all_get_a_whole_module():
     )
 
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_what_is_expected_is_there_in_a_moment_and_nobody_waits():
+    program = (
+        "import asyncio, sys, time\n"
+        "from parachuted.agents.heavy import HEAVY, expect_heavy, load_heavy\n"
+        "begun = time.monotonic()\n"
+        "expect_heavy('claude')\n"
+        "expect_heavy('claude')\n"
+        "assert time.monotonic() - begun < 0.2\n"
+        "assert asyncio.run(load_heavy('claude')).ClaudeBackend\n"
+        "before = __import__('threading').active_count()\n"
+        "expect_heavy('claude')\n"
+        "assert __import__('threading').active_count() == before\n"
+    )
+
+    subprocess.run([sys.executable, "-c", program], check=True)
