@@ -20,8 +20,8 @@ from parachuted import __version__
 from parachuted.agents import Backend, ClaudeSettings, Limits, choose_backend, find_credential, make_backend
 from parachuted.agents.at_work import AtWork
 from parachuted.agents.gateway import Gateway, Ledger, MoneyLimits
-from parachuted.agents.permission import Permissions
 from parachuted.agents.heavy import expect_heavy
+from parachuted.agents.permission import Permissions
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.api import RESERVED, Guard, KeyDoor, Mode, Parts, Server, make_app
 from parachuted.bubbling import Reconciler, Reviews, Watches
