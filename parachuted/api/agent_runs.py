@@ -18,6 +18,7 @@ from parachuted.modules.agent_order import Ran
 from parachuted.modules.maintenance import NAME
 
 _MODULE = "curator"
+_SHOWN = 80
 _STOPPED = "a person stopped all agents"
 
 
@@ -141,5 +142,11 @@ def _step(step: dict[str, object]) -> Called:
     if "said" in step:
         return Called(said=str(step["said"]), called=None, error=False)
     arguments = step.get("arguments")
-    shown = ", ".join(f"{key}={value}" for key, value in arguments.items())[:200] if isinstance(arguments, dict) else ""
+    shown = ", ".join(f"{key}={_brief(value)}" for key, value in arguments.items()) if isinstance(arguments, dict) else ""
     return Called(said=None, called=f"{step['called']}({shown})", error=bool(step.get("error")))
+
+
+def _brief(value: object) -> str:
+    """On one line, and short."""
+    text = " ".join(str(value).split())
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+from parachuted.agents import Job
+from parachuted.testing import Block, ScriptedBackend, say, use
+from tests.cli.typed import Typed
+from tests.stories.life import Live, save
+
+
+async def test_maintenance_shows_what_it_did_and_how_to_take_it_back(live: Live, home: Path, vault: Path, tmp_path: Path):
+    save(vault / "Daily/today.md", "# Today\n\n- broken\n")
+    backend = ScriptedBackend([
+        use("list_system_files"), use("read_note", path="Daily/today.md"),
+        use("write_note", path="Daily/today.md", text="# Today\n\n- mended\n"), say("It is mended."),
+    ], cost_usd=0.01)  # fmt: skip
+    async with live(backend) as life:
+        await life.settled()
+        typed = Typed(home=home, vault=vault, folder=tmp_path)
+        said = await asyncio.to_thread(typed.does, "maintenance", "why", "is", "today", "broken?")
+
+        assert backend.jobs[0].prompt == "why is today broken?"
+        run = life.daemon.history.runs()[0]["id"]
+        assert said.splitlines() == [
+            "Starting the maintenance agent: this machine only, no network.",
+            "note     out of its reach, since there is no container: a shell (this daemon has none)",
+            "did      list_system_files()",
+            "did      read_note(path=Daily/today.md)",
+            "did      write_note(path=Daily/today.md, text=# Today - mended)",
+            "It is mended.",
+            "wrote    Daily/today.md",
+            f"run      {run}: changed, $0.0100",
+            f"take it back with: parachute undo {run}",
+            "go on with: --session scripted-maintenance",
+        ]
+        again = json.loads(await asyncio.to_thread(typed.does, "maintenance", "and", "now?", "--session", "s-1", "--json"))
+        assert (again["words"], backend.jobs[1].session_id) == ("It is mended.", "s-1")
+
+
+async def test_stop_agents_ends_all_and_says_which(live: Live, home: Path, vault: Path, tmp_path: Path):
+    begun = asyncio.Event()
+
+    async def endless(_job: Job) -> list[Block]:
+        begun.set()
+        await asyncio.Event().wait()
+        return []
+
+    async with live(ScriptedBackend(endless)) as life, asyncio.TaskGroup() as group:
+        typed = Typed(home=home, vault=vault, folder=tmp_path)
+        asked = group.create_task(asyncio.to_thread(typed.fails, 1, "maintenance", "hang"))
+        await begun.wait()
+        (working,) = life.daemon.at_work.all()
+        assert await asyncio.to_thread(typed.does, "stop-agents", "--go-on") == f"Ended: 1 run: {working.run}.\n"
+        assert "a person stopped all agents" in await asked
+        assert not life.daemon.worker.paused
+        said = await asyncio.to_thread(typed.does, "stop-agents")
+        assert said.splitlines()[:1] == ["Ended: 0 runs."]
+        assert life.daemon.worker.paused
+
+
+def test_without_a_model_or_words_the_sentence_says_what_to_do(running: Typed):
+    assert "the maintenance agent needs a model, and there is none; see `parachute auth status`" in running.fails(1, "maintenance", "x")
+    assert "there is nothing to ask" in running.fails(1, "maintenance", " ")
