@@ -6,6 +6,7 @@ import asyncio
 import json
 import stat
 import time
+from collections.abc import Awaitable
 from datetime import timedelta
 
 import aiohttp
@@ -227,12 +228,12 @@ async def test_who_goes_away_ends_it_at_the_far_side_too(make_bench):
 async def test_stopping_all_ends_streams_and_waits_at_once(bench: Bench, api: ScriptedMessages):
     api.add(*[Delay(seconds=30, then=[say("late")])] * 2)
     async with bench.run("run-1") as one, bench.run("run-2") as two:
-        asking = [asyncio.ensure_future(bench.ask(way)) for way in (one, two)]  # noqa: TID251
+        asking = [asyncio.ensure_future(_error_of(bench.ask(way))) for way in (one, two)]  # noqa: TID251
         while len(api.asked) < 2:
             await asyncio.sleep(0.005)
         began = time.monotonic()
         assert bench.gateway.stop_all() == 2
-        ended = await asyncio.gather(*asking, return_exceptions=True)
+        ended = await asyncio.gather(*asking)
         assert time.monotonic() - began < 1
         assert all(isinstance(one, aiohttp.ClientError) for one in ended)
         assert (await bench.ask(one)).error["message"] == "this run was stopped"
@@ -400,3 +401,21 @@ async def test_one_agent_cannot_take_the_daemon_s_descriptors(bench: Bench, api:
         assert (await bench.ask(other)).status == 200
         for _, writer in held:
             writer.close()
+
+
+async def test_a_run_that_ends_takes_its_requests_with_it(bench: Bench, api: ScriptedMessages):
+    api.add(Delay(seconds=30, then=[say("late")]))
+    async with asyncio.TaskGroup() as group:
+        async with bench.run() as way:
+            asking = group.create_task(_error_of(bench.ask(way)))
+            while not api.asked:
+                await asyncio.sleep(0.005)
+        assert isinstance(await asyncio.wait_for(asking, 2), aiohttp.ClientError)
+
+
+async def _error_of(asking: Awaitable[object]) -> BaseException | None:
+    try:
+        await asking
+    except aiohttp.ClientError as error:
+        return error
+    return None
