@@ -1,3 +1,4 @@
+import json
 import threading
 import time
 
@@ -22,6 +23,13 @@ def docker(engine, sandboxes):
 def launch(docker, slot):
     shape = Shape(config=SandboxConfig(), is_writable=True, cli=CLI)
     return docker.launch(shape, slot, docker.image(), user=container_user(), daemon="engine-test")
+
+
+def told(launched, *command):
+    frame = json.dumps({"command": command, "env": {"PATH": "/usr/bin:/bin"}, "cwd": "/", "relay": None}).encode()
+    launched.stream.sendall(len(frame).to_bytes(4, "big") + frame)
+    with launched.stream, launched.stream.makefile("rb") as said:
+        return said.read().decode(errors="replace")
 
 
 def left(engine):
@@ -63,41 +71,46 @@ def test_a_folder_that_is_a_link_is_not_mounted(docker, engine, tmp_path, which)
     assert left(engine) == []
 
 
-def test_a_folder_that_is_swapped_while_it_is_mounted_is_found_out(docker, engine, tmp_path):
+def test_a_folder_that_is_swapped_while_it_is_mounted_is_found_out(docker, engine, tmp_path, torture):
     """Somebody swaps the vault's copy for a link to a secret as fast as can be; what starts sees what was meant, or nothing starts."""
     slot = name_slot(tmp_path / "slots")
     make_slot(slot)
     secret, real = tmp_path / "secret", slot.work
     secret.mkdir()
-    seen, stop = [], threading.Event()
+    (secret / "canary").touch()
+    stop, swaps, started, refused = threading.Event(), 0, 0, 0
 
     def swap():
-        away = tmp_path / "away"
+        nonlocal swaps
+        away, link = tmp_path / "away", tmp_path / "link"
         while not stop.is_set():
+            link.symlink_to(secret)
             real.rename(away)
-            real.symlink_to(secret)
-            time.sleep(0.03)
+            link.rename(real)
+            swaps += 1
+            time.sleep(0.002)
             real.unlink()
             away.rename(real)
-            time.sleep(0.03)
+            time.sleep(0.002)
 
     swapping = threading.Thread(target=swap)
     swapping.start()
     try:
-        for _ in range(6):
+        for _ in range(500 if torture else 12):
             try:
                 launched = launch(docker, slot)
-            except AgentUnavailableError as error:
-                seen.append(str(error))
+            except AgentUnavailableError:
+                refused += 1
                 continue
-            launched.stream.close()
+            started += 1
+            assert "canary" not in told(launched, "ls", "/vault")
             docker.remove(launched.id)
-            seen.append("as meant")
     finally:
         stop.set()
         swapping.join()
 
-    assert len(seen) == 6
+    assert refused
+    assert swaps > 50
     assert left(engine) == []
 
 
