@@ -27,6 +27,7 @@ from parachuted.errors import AgentFailedError, AgentUnavailableError
 
 _PROMPT = "prompt.md"
 _NO_ENGINE = "this agent has tools that need a container, and there is none here; `parachute sandbox doctor` says what to install"
+_NOT_LINUX = "an agent with a shell runs on Linux alone: the Claude Code of another system is no program that a container could run"
 _NO_GATEWAY = "in a container an agent reaches the model through the daemon alone, which has no login for it; see `parachute auth status`"
 
 
@@ -74,12 +75,14 @@ class Surroundings:
         sandboxes, gateway = self._settings.sandboxes, self._settings.gateway
         if sandboxes is None:
             raise AgentUnavailableError(_NO_ENGINE)
-        if gateway is None or self._settings.is_direct:
+        if self._settings.platform != "linux":
+            raise AgentUnavailableError(_NOT_LINUX)
+        if gateway is None:
             raise AgentUnavailableError(_NO_GATEWAY)
         options, session = await self._place_session(options, native.box.home)
         async with AsyncExitStack() as stack:
             sockets = native.box.sockets
-            way = await stack.enter_async_context(gateway.open(_ticket(job), sockets))
+            way = await stack.enter_async_context(gateway.open(replace(_ticket(job), session=session), sockets))
             await asyncio.to_thread(_write_prompt, sockets / _PROMPT, job.system_prompt)
             stack.callback((sockets / _PROMPT).unlink, missing_ok=True)
             container = await _open(stack, sandboxes, self._spec(job, native, options, way), deadline)

@@ -203,13 +203,56 @@ async def test_time_ends_it_also_while_who_reads_is_busy(boxed):
             await anext(steps)
 
 
-async def test_with_no_containers_here_it_does_not_run_and_says_what_to_do(boxed, run):
-    settings = boxed.claude.settings
-    async with boxed.job() as job:
-        nowhere = await run(make_backend("claude", replace(settings, sandboxes=None)), job)
-        keychain = replace(settings, base_url=None, credential=None, platform="darwin")
-        alone = await run(make_backend("claude", keychain), job)
+async def unheard(*_told: object) -> None:
+    raise AssertionError("nothing runs here")
 
-    assert (type(nowhere.error), nowhere.steps) == (AgentUnavailableError, [])
-    assert "parachute sandbox doctor" in nowhere.error.message
-    assert "parachute auth status" in alone.error.message
+
+@pytest.mark.parametrize(
+    ("lacks", "says"),
+    [
+        ({"sandboxes": None}, "parachute sandbox doctor"),
+        ({"gateway": None}, "parachute auth status"),
+        ({"platform": "darwin"}, "on Linux alone"),
+    ],
+)
+async def test_where_it_cannot_run_it_does_not_and_says_what_to_do(claude, job, run, tmp_path, lacks, says):
+    boxes = Sandboxes(folder=tmp_path / "slots", env={}, label="none")
+    box = Box(config=SandboxConfig(), work=tmp_path, home=tmp_path, sockets=tmp_path, is_writable=True)
+    native = Native(tools=("Bash",), box=box, before=unheard, after=unheard)
+    backend = make_backend("claude", replace(claude.settings, **{"sandboxes": boxes, **lacks}))
+    outcome = await run(backend, job(native=native))
+
+    assert (type(outcome.error), outcome.steps) == (AgentUnavailableError, [])
+    assert says in outcome.error.message
+
+
+async def test_a_page_is_asked_for_at_the_proxy_and_nowhere_else(boxed, run):
+    asked = []
+
+    async def refuse(reader, writer):
+        asked.append((await reader.readline()).decode())
+        writer.write(b"HTTP/1.1 403 Forbidden\r\n\r\n")
+        writer.close()
+
+    boxed.claude.api.add([ToolUse(name="WebFetch", input={"url": "https://example.org/x", "prompt": "what"})], [say("done")])
+    async with boxed.job() as job:
+        box = replace(job.native.box, network=("example.org",))
+        (box.sockets / "proxy.sock").unlink(missing_ok=True)
+        async with await asyncio.start_unix_server(refuse, box.sockets / "proxy.sock"):
+            (box.sockets / "proxy.sock").chmod(0o666)
+            await run(boxed.claude.backend, replace(job, native=replace(job.native, box=box, tools=("WebFetch",))))
+
+    assert asked == ["CONNECT example.org:443 HTTP/1.1\r\n"]
+    assert ("before", "WebFetch") in [(when, name) for when, name, _ in boxed.seen]
+
+
+async def test_a_session_that_is_rubbish_is_begun_anew(boxed, run, tmp_path):
+    kept = tmp_path / "agents" / "boxed"
+    kept.mkdir(parents=True)
+    (kept / f"{STRANGE}.jsonl").write_text("rubbish\n" * 100)
+    boxed.claude.api.add([say("done")])
+    async with boxed.job(session_id=STRANGE) as job:
+        outcome = await run(boxed.claude.backend, job)
+
+    assert (outcome.error, len(boxed.claude.api.asked)) == (None, 1)
+    assert outcome.account.session_id not in {STRANGE, None}
