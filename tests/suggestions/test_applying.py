@@ -1,0 +1,60 @@
+"""Applying: on the text that it was decided on, merged, or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from parachuted.errors import EditRefusedError, NotFoundError
+from parachuted.suggestions.applying import Applier
+from parachuted.vault import Author
+from tests.suggestions.sheets import suggestion
+
+ME = Author(by="suggestion:s0000000001", run="r-2", causes=("c-1",))
+
+
+@pytest.fixture
+def applier(office) -> Applier:
+    return Applier(office.root, office.store, office.objects)
+
+
+def test_a_text_that_is_not_kept_cannot_be_what_it_was_decided_on(office, applier):
+    office.write("a.md", "one\n")
+    with pytest.raises(NotFoundError, match="is not kept"):
+        applier.plan(suggestion(path="a.md", base="0" * 64))
+
+
+def test_what_was_decided_on_an_earlier_text_is_planned_on_that(office, applier):
+    digest = office.objects.put(b"one\n")
+    office.write("a.md", "one\nmore\n")
+    planned = applier.plan(suggestion(path="a.md", base=digest, payload={"text": "two\n"}))
+    assert (planned.before, planned.after, planned.base) == (b"one\n", b"two\n", digest)
+
+
+def test_when_the_earlier_text_is_lost_nothing_is_written_over_what_stands_there(office, applier):
+    office.write("a.md", "newer\n")
+    applied = applier.apply(suggestion(path="a.md", base="0" * 64), ME)
+    assert (applied.written, applied.why) == (None, "the file was changed since, and the text that this was decided on is not kept")
+    assert office.text("a.md") == "newer\n"
+
+
+def test_what_is_done_already_is_not_done_again(office, applier):
+    digest = office.objects.put(b"# A\n")
+    addition = suggestion(path="a.md", base=digest, payload={"section": "S", "content": "x", "append": True})
+    office.write("a.md", "# A\n")
+    assert applier.apply(addition, ME).written.changed
+    assert not applier.apply(addition, ME).written.changed
+    assert office.text("a.md").count("x") == 1
+    office.write("b.md", "b\n")
+    assert applier.apply(suggestion(action="create", path="b.md", base=None, payload={"text": "b\n"}), ME).why is None
+    assert applier.apply(suggestion(action="delete", path="gone.md", payload={}), ME).why is None
+
+
+def test_a_file_that_is_gone_is_not_made_anew(office, applier):
+    applied = applier.apply(suggestion(path="a.md"), ME)
+    assert (applied.why, (office.vault / "a.md").exists()) == ("the file is gone", False)
+
+
+def test_a_file_too_large_to_be_shown_is_nothing_to_suggest_for(office, applier):
+    office.write("a.md", "x" * (9 << 20))
+    with pytest.raises(EditRefusedError, match="larger than 8 MB"):
+        applier.plan(suggestion(path="a.md", base=None))
