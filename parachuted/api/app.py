@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from aiohttp import web
 
 from parachuted.api.agent_runs import AgentRuns
+from parachuted.api.agents import Agents
 from parachuted.api.audit import Audit
 from parachuted.api.context_migration import ContextMigration
 from parachuted.api.contexts import Contexts
@@ -57,7 +58,7 @@ def make_app(parts: Parts) -> web.Application:
     routes += History(parts).routes()
     routes += Suggestions(parts).routes()
     routes += AgentRuns(parts).routes()
-    routes += Permissions(parts).routes()
+    routes += [*Permissions(parts).routes(), *Agents(parts).routes()]
     routes += [*Polled(parts).routes(), *Models(parts).routes(), *ContextMigration(parts).routes(), *Power(parts).routes()]
     calls = ModuleCalls(parts.modules, parts.door.holds)
     parts.door.listen(calls.recheck)

@@ -233,6 +233,7 @@ def _add_loop(commands: argparse._SubParsersAction[_Parser]) -> None:
     _add(commands, "resume", "ask:resume", "begin runs again", "Begin runs again.")
     _add_agent_runs(commands)
     _add_permissions(commands)
+    _add_agents(commands)
 
 
 def _add_agent_runs(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -270,6 +271,23 @@ def _add_permissions(commands: argparse._SubParsersAction[_Parser]) -> None:
         parser.add_argument("id", metavar="ID", help="as `parachute permissions list` names it")
     for parser in (listed, allow, deny, forget):
         _json(parser)
+
+
+def _add_agents(commands: argparse._SubParsersAction[_Parser]) -> None:
+    about = "The agents that there are, what each may do, and which of them a stranger's text could misuse."
+    parts = _add(commands, "agents", None, "which there are, and what they may", about).add_subparsers(metavar="COMMAND", required=True)
+    _json(_add(parts, "list", "agents:agents_list", "all agents", "List the agents, and whether each can run here."))
+    says = "Say of each agent whether it has private data, strangers' text and a way out at once."
+    _json(_add(parts, "audit", "agents:agents_audit", "which are exposed", says))
+    trust = _add(parts, "trust", "agents:agents_trust", "trust a note", "Trust a note's text as it is now, until it is another.")
+    trust.add_argument("file", metavar="FILE", help="a note, by its path in the vault")
+    _json(trust)
+    run = _add(parts, "run", "agent_runs:agents_run", "ask one", "Let an agent answer, and show what it did; `undo` takes it back.")
+    run.add_argument("agent", metavar="AGENT", help="as `parachute agents list` names it")
+    run.add_argument("prompt", nargs="+", metavar="PROMPT", help="what it is asked; - is stdin")
+    run.add_argument("--folder", metavar="FOLDER", help="the folder of the vault that it works in")
+    run.add_argument("--session", metavar="ID", help="go on with an earlier conversation")
+    _json(run)
 
 
 def _add_explaining(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -423,6 +441,11 @@ def _add_sandbox(commands: argparse._SubParsersAction[_Parser]) -> None:
     build.add_argument("--offline", action="store_true", help="of this machine's own programs, mounted read only; needs no network")
     doctor = _add(parts, "doctor", "sandbox:sandbox_doctor", "try it all", "Try each part that sandboxes stand on, and say what to do.")
     _json(doctor)
+    says = "Say exactly what an agent could see and do if it ran now, and whether it would."
+    explain = _add(parts, "explain", "agents:sandbox_explain", "what an agent could do", says)
+    explain.add_argument("agent", metavar="AGENT", help="as `parachute agents list` names it")
+    explain.add_argument("--folder", metavar="FOLDER", help="the folder of the vault that it would work in")
+    _json(explain)
 
 
 def _add_contexts(commands: argparse._SubParsersAction[_Parser]) -> None:

@@ -28,6 +28,7 @@ ROUTES = {
     *("POST /api/hooks/test", "GET /api/hooks/runs", "GET /api/hooks/runs/{id}", "POST /api/hooks/runs/{id}/replay"),
     *("POST /api/hooks/approve", "GET /api/modules", "POST /api/modules/install", "GET /api/modules/{name}", "DELETE /api/modules/{name}"),
     *(f"POST /api/modules/{{name}}/{act}" for act in ("approve", "enable", "disable", "restart")),
+    *("GET /api/agents", "GET /api/agents/audit", "GET /api/agents/{name}", "POST /api/agents/trust", "GET /api/sandbox/explain"),
     *("GET /api/permissions", "POST /api/permissions/forget", "POST /api/permissions/{id}"),
     *("POST /api/agents/{name}/run", "POST /api/agents/stop", "POST /api/maintenance"),
     *("GET /api/sandbox", "POST /api/sandbox/build"),

@@ -109,6 +109,7 @@ def test_every_command_is_found():
             more = ["n"] if words[0] == "modules" and words[-1] not in {"list", "status"} else more
             more = ["s"] if words[0] == "suggestions" and words[-1] in {"show", "approve", "reject", "edit"} else more
             more = ["p"] if words[0] == "permissions" and words[-1] != "list" else more
+            more = {("agents", "trust"): ["f"], ("agents", "run"): ["a", "p"], ("sandbox", "explain"): ["a"]}.get(words, more)
             more = ["f@r"] if words in {("history",), ("diff",), ("restore",)} else more
             command, _ = parse([*words, *more])
             assert f"`parachute {' '.join(words)}" in (command.__doc__ or ""), words

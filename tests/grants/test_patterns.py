@@ -29,7 +29,9 @@ def test_one_file_covers_itself_and_no_pattern():
 
     assert one.covers(one)
     assert not one.covers(Glob("a?.md"))
-    assert Glob("*.md").covers(one)
+    assert Glob("**").covers(one)
+    assert not Glob("*.md").covers(one)  # not known to, which a grant may take for a no
+    assert exactly(["a?.md", "b.md"]).alternatives[0][0][0].covers(one)
 
 
 def test_nothing_named_is_nothing_given():

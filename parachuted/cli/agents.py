@@ -1,0 +1,112 @@
+"""Agents commands: list, audit, trust, and sandbox explain. The running daemon answers them."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from parachuted.cli.client import ask
+from parachuted.cli.show import count, say, say_json, say_table
+
+_NONE = "There is no agent."
+
+
+def agents_list(options: Namespace) -> int:
+    """`parachute agents list`."""
+    answer = ask("GET", "/api/agents")
+    if options.json:
+        say_json(answer)
+        return 0
+    rows = [(one["name"], _shell(one), _network(one), "no" if one["problem"] else "yes", one["description"]) for one in answer["agents"]]
+    say_table(rows, ("AGENT", "SHELL", "NETWORK", "RUNS HERE", "WHAT IT IS"), nothing=_NONE)
+    for one in answer["agents"]:
+        if one["problem"]:
+            say(f"problem  {one['name']}: {one['problem']}")
+    return 0
+
+
+def agents_audit(options: Namespace) -> int:
+    """`parachute agents audit`; 1 when an agent is exposed."""
+    answer = ask("GET", "/api/agents/audit")
+    if options.json:
+        say_json(answer)
+        return int(answer["exposed"] > 0)
+    for one in answer["agents"]:
+        say(f"{'EXPOSED' if one['exposed'] else 'ok':8} {one['agent']}")
+        for name, words in (("private", "sees"), ("untrusted", "is told"), ("outward", "reaches")):
+            say(f"         {words:8} {one[name] or 'nothing'}")
+    if answer["exposed"]:
+        say(f"{count(answer['exposed'], 'agent')} could be told by a stranger to send away what is yours.")
+        say(f"What holds it: {answer['held_by']}.")
+        say("Narrow one in modules.yaml, or trust what it reads: `parachute agents trust FILE`.")
+    else:
+        say("No agent has private data, strangers' text and a way out at once.")
+    return int(answer["exposed"] > 0)
+
+
+def agents_trust(options: Namespace) -> int:
+    """`parachute agents trust FILE`."""
+    answer = ask("POST", "/api/agents/trust", {"path": options.file})
+    if options.json:
+        say_json(answer)
+        return 0
+    was = "was trusted already" if answer["before"] == "you" else f"is trusted now, as it is; it counted as {answer['before']}"
+    say(f"{answer['path']} {was}.")
+    return 0
+
+
+def sandbox_explain(options: Namespace) -> int:
+    """`parachute sandbox explain AGENT`; 1 when it would not run here."""
+    query = {"agent": options.agent, **({"working_directory": options.folder} if options.folder else {})}
+    answer = ask("GET", f"/api/sandbox/explain?{urlencode(query, quote_via=quote)}")
+    if options.json:
+        say_json(answer)
+        return int(not answer["runs_here"])
+    agent, files = answer["agent"], answer["files"]
+    say(f"{agent['name']}: {agent['description']}")
+    say(f"runs here  {'yes' if answer['runs_here'] else 'no: ' + answer['problem']}")
+    say(f"begins     {answer['begins']}")
+    _tell_files("reads", files["reads"], files["first"])
+    _tell_files("writes", files["writes"], files["first_writes"])
+    say(f"strangers  {count(files['strangers'], 'file')} of those that it reads; after one of them: {answer['after_strangers_text']}")
+    say(f"left out   {count(files['left_out'], 'file')} of the vault")
+    for path in agent["permissions"]["outside"]:
+        say(f"           a copy of {path}, to read")
+    say(f"tools      {', '.join(agent['tools'])}")
+    say(f"shell      {_shell(agent)}")
+    say(f"network    {_network(agent)}")
+    say(f"limits     {_limits(agent['constraints'])}")
+    say(f"never      {'; '.join(answer['always_refused'])}")
+    if answer["container"] is None:
+        say("container  none: its tools run in the daemon, which checks each call")
+    else:
+        say("container  " + json.dumps(answer["container"], indent=1, sort_keys=True))
+    return int(not answer["runs_here"])
+
+
+def _tell_files(what: str, number: int, first: list[str]) -> None:
+    say(f"{what:10} {count(number, 'file')}{':' if first else ''}")
+    for path in first:
+        say(f"           {path}")
+    if number > len(first):
+        say(f"           and {number - len(first)} more")
+
+
+def _shell(agent: Any) -> str:  # noqa: ANN401  JSON
+    bash = agent["permissions"]["bash"]
+    return "any command" if bash is True else ", ".join(bash) if bash else "no"
+
+
+def _network(agent: Any) -> str:  # noqa: ANN401  JSON
+    network = agent["permissions"]["network"]
+    return {"none": "no", "bridge": "any public host"}[network] if isinstance(network, str) else ", ".join(network)
+
+
+def _limits(constraints: Any) -> str:  # noqa: ANN401  JSON
+    box = f"{constraints['memory']} of memory, {constraints['cpus']:g} processors, {constraints['pids_limit']} processes"
+    run = [f"{constraints['timeout_s']:g} s, {constraints['max_turns']} turns, ${constraints['max_cost_usd']:g}"]
+    return (
+        "; ".join([*(run if constraints["timeout_s"] is not None else []), *([box] if constraints["needs_container"] else [])]) or "budgets"
+    )

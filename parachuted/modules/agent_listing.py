@@ -1,0 +1,146 @@
+"""Agent listing: every agent that there is, with the very grant that a run of it would get."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from parachuted.bubbling import Watches
+from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
+from parachuted.grants.agent_config import AgentConfig
+from parachuted.grants.agent_grant import AgentGrant
+from parachuted.grants.exposure import Exposure, exposure
+from parachuted.grants.granting import CURATOR
+from parachuted.grants.origin import UNTRUSTED
+from parachuted.grants.origins import Origins
+from parachuted.grants.patterns import exactly
+from parachuted.modules.agent_desk import AgentDesk
+from parachuted.modules.agent_order import Order
+from parachuted.modules.approved import Approved
+from parachuted.modules.maintenance import NAME as MAINTENANCE
+from parachuted.vault import Index, printable
+
+_READING, _WRITING = ("list_notes", "read_note", "search_notes"), ("write_note", "append_note", "edit_section")
+_OF_CURATOR = ("list_context_files", "read_context", "update_context", "no_change")
+_CURATOR_IS = "Keeps a note current with what it watches: it reads what changed, and writes that note alone."
+_MOST_SHOWN = 20
+
+
+class Approvals(Protocol):
+    """Which modules may run, and the agents that they declare."""
+
+    def approved(self, name: str) -> Approved | None:
+        """The module of that name as it was approved, while it may run."""
+        ...
+
+    def agents_of(self, name: str) -> Mapping[str, AgentConfig]:
+        """The agents that its class declares."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """One agent. `problem` says why it would not run here, or not so; `order` what it would be asked with, None for curators."""
+
+    name: str
+    description: str
+    module: str | None
+    grant: AgentGrant
+    tools: tuple[str, ...]
+    calls: tuple[str, ...] = ()
+    config: AgentConfig | None = None
+    order: Order | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """The files of the vault that an agent reaches: the numbers, and the first of each."""
+
+    reads: int
+    writes: int
+    strangers: int
+    left_out: int
+    first: tuple[str, ...]
+    first_writes: tuple[str, ...]
+
+
+class AgentListing:
+    """All agents. `names` are those of all modules that there are."""
+
+    def __init__(
+        self, desk: AgentDesk, modules: Approvals, names: Callable[[], Iterable[str]], watches: Watches, index: Index, origins: Origins
+    ) -> None:  # fmt: skip
+        self._desk, self._modules, self._names = desk, modules, names
+        self._watches, self._index, self._origins = watches, index, origins
+
+    def all_names(self) -> list[str]:
+        """The names of all agents, the daemon's own first."""
+        found = [CURATOR, MAINTENANCE]
+        for module in sorted(self._names()):
+            approved = self._modules.approved(module)
+            if approved is not None:
+                found += [f"{module}/{agent}" for agent in {**self._modules.agents_of(module), **approved.manifest.agents}]
+        return found
+
+    async def get(self, name: str, *, folder: str | None = None) -> Known:
+        """The agent of that name, working in that folder. Raises NotFoundError."""
+        if name == CURATOR:
+            return self._curator()
+        options = {} if folder is None else {"working_directory": folder}
+        order = await self._desk.order(name, "", options, entry="cli")
+        one, runs = order.definition, self._desk.runs
+        grant = runs.grant(order)
+        tools = (*_READING, *(_WRITING if grant.writes.alternatives != () else ()), "suggest_change", *(tool.name for tool in one.tools))
+        return Known(
+            name=one.name, description=one.config.description or one.who, module=one.module, grant=grant, tools=(*tools, *grant.native),
+            calls=one.calls, config=one.config, order=order, problem=await runs.problem(grant),
+        )  # fmt: skip
+
+    async def all(self) -> list[Known]:
+        """All of them; one whose settings are wrong is told of as what runs nowhere."""
+        found = []
+        for name in self.all_names():
+            try:
+                found.append(await self.get(name))
+            except NotFoundError:  # its module was switched off meanwhile
+                continue
+            except (ActRefusedError, ParachuteError) as error:
+                nothing = exactly([])
+                grant = AgentGrant(agent=name, reads=nothing, writes=nothing, lane=nothing)
+                module = name.partition("/")[0]
+                found.append(Known(name=name, description="", module=module, grant=grant, tools=(), problem=error.message))
+        return found
+
+    def seen(self, grant: AgentGrant) -> Seen:
+        """What of the vault is reached. Blocks for a large vault."""
+        first: list[str] = []
+        first_writes: list[str] = []
+        reads = writes = strangers = total = 0
+        for path in list(self._index.paths()):
+            total += 1
+            if grant.may_write(path):
+                writes += 1
+                first_writes += [printable(path)] if writes <= _MOST_SHOWN else []
+            if not grant.may_read(path):
+                continue
+            reads += 1
+            first += [printable(path)] if reads <= _MOST_SHOWN else []
+            entry = self._index.get(path)
+            strangers += self._origins.of(path, entry.digest if entry is not None else None) in UNTRUSTED
+        return Seen(
+            reads=reads, writes=writes, strangers=strangers, left_out=total - reads, first=tuple(first), first_writes=tuple(first_writes)
+        )  # fmt: skip
+
+    def exposure(self, known: Known, seen: Seen) -> Exposure:
+        """Whether it has private data, strangers' text and a way out."""
+        return exposure(known.grant, private_files=seen.reads - seen.strangers, untrusted_files=seen.strangers, calls=known.calls)
+
+    def _curator(self) -> Known:
+        """All that curators reach together; each run reaches one note and what that watches."""
+        watchers = [declaration.watcher for declaration in self._watches.all()]
+        own = exactly(watchers)
+        reads = exactly(dict.fromkeys([*watchers, *(str(path) for one in watchers for path in self._watches.watched_by(one))]))
+        grant = AgentGrant(agent=CURATOR, reads=reads, writes=own, lane=own)
+        return Known(name=CURATOR, description=_CURATOR_IS, module=None, grant=grant, tools=_OF_CURATOR)
