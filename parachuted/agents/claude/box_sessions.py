@@ -54,12 +54,11 @@ class BoxSessions:
         """Take the transcript out again, when nothing runs there any more. One that is not a plain file of a sane size is left."""
         try:
             data = _read_hostile(home, session_id)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            replace_private(self._folder / f"{session_id}.jsonl", data)
+            self._forget_old()
         except OSError as error:
             log.warning("the agent's session is not kept: %s", error.strerror)
-            return
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace_private(self._folder / f"{session_id}.jsonl", data)
-        self._forget_old()
 
     def _load(self, session_id: str) -> bytes | None:
         name = f"{session_id}.jsonl"

@@ -145,3 +145,11 @@ def test_old_ones_are_forgotten(shelf):
     shelf.sessions.keep(ID, shelf.box)
 
     assert [path.name for path in shelf.kept.iterdir()] == [f"{ID}.jsonl"]
+
+
+def test_a_disk_that_refuses_costs_the_session_and_not_the_run(shelf, caplog):
+    shelf.in_box().write_text("{}\n")
+    shelf.kept.write_text("a file where the folder should be")
+    shelf.sessions.keep(ID, shelf.box)
+
+    assert "the agent's session is not kept" in caplog.text
