@@ -12,6 +12,7 @@ from parachuted.api.answers import json_answer
 from parachuted.api.fields import Folder, Sent, Whole
 from parachuted.api.parts import Parts
 from parachuted.api.route import Call, Route
+from parachuted.errors import AgentUnavailableError
 from parachuted.grants.agent_grant import Entry
 from parachuted.modules.access import limited_by
 from parachuted.modules.agent_order import Ran
@@ -113,8 +114,11 @@ class AgentRuns:
     async def _answer(self, call: Call, name: str, body: RunBody, entry: Entry) -> web.Response:
         names = ("working_directory", "timeout_s", "max_turns", "max_cost_usd")
         options = {one: getattr(body, one) for one in names if getattr(body, one) is not None}
-        with limited_by(call.grant, lambda: self._parts.door.holds(call.identity)):
-            ran = await self._parts.agents.run(name, body.prompt, options, entry=entry, session=body.session)
+        try:
+            with limited_by(call.grant, lambda: self._parts.door.holds(call.identity)):
+                ran = await self._parts.agents.run(name, body.prompt, options, entry=entry, session=body.session)
+        except AgentUnavailableError as error:  # as things stand it cannot begin, which is no fault of the daemon's
+            raise web.HTTPConflict(text=error.message) from error
         return json_answer(self._told(ran))
 
     def _told(self, ran: Ran) -> RanTold:
