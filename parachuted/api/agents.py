@@ -69,7 +69,9 @@ class ConstraintsShown(TypedDict):
 
 
 class AgentShown(TypedDict):
-    """An agent. `problem` says why it would not run here; `system_prompt` is told of one alone, and to those who may administer."""
+    """An agent. `problem` says why it would not run here, or what it does without; `system_prompt` is told of one alone, and to those who
+    may administer.
+    """
 
     name: str
     description: str
@@ -84,6 +86,7 @@ class AgentShown(TypedDict):
     constraints: ConstraintsShown
     mcp_servers: list[str]
     spawns: list[str]
+    runs_here: bool
     problem: str | None
 
 
@@ -229,7 +232,7 @@ class Agents:
         )  # fmt: skip
         return json_answer(
             ExplainedShown(
-                agent=self._shown(known, call, is_whole=True), files=files, runs_here=known.problem is None, problem=known.problem,
+                agent=self._shown(known, call, is_whole=True), files=files, runs_here=known.runs_here, problem=known.problem,
                 begins=_begins(known), always_refused=_REFUSED, after_strangers_text=_HELD, container=_container(known.grant),
             )
         )  # fmt: skip
@@ -257,7 +260,7 @@ class Agents:
             path=f"Modules/{known.module}" if known.module else None, source=known.module or "builtin",
             tools=[*known.tools, *known.calls], system_prompt=prompt if is_whole else None,
             system_prompt_preview=prompt[:_PREVIEW] if prompt and _administers(call) else None, permissions=permissions,
-            constraints=constraints, mcp_servers=[], spawns=[], problem=known.problem,
+            constraints=constraints, mcp_servers=[], spawns=[], runs_here=known.runs_here, problem=known.problem,
         )  # fmt: skip
 
 

@@ -19,11 +19,11 @@ def agents_list(options: Namespace) -> int:
     if options.json:
         say_json(answer)
         return 0
-    rows = [(one["name"], _shell(one), _network(one), "no" if one["problem"] else "yes", one["description"]) for one in answer["agents"]]
+    rows = [(one["name"], _shell(one), _network(one), "yes" if one["runs_here"] else "no", one["description"]) for one in answer["agents"]]
     say_table(rows, ("AGENT", "SHELL", "NETWORK", "RUNS HERE", "WHAT IT IS"), nothing=_NONE)
     for one in answer["agents"]:
         if one["problem"]:
-            say(f"problem  {one['name']}: {one['problem']}")
+            say(f"{'note' if one['runs_here'] else 'problem':8} {one['name']}: {one['problem']}")
     return 0
 
 
@@ -66,7 +66,7 @@ def sandbox_explain(options: Namespace) -> int:
         return int(not answer["runs_here"])
     agent, files = answer["agent"], answer["files"]
     say(f"{agent['name']}: {agent['description']}")
-    say(f"runs here  {'yes' if answer['runs_here'] else 'no: ' + answer['problem']}")
+    say(f"runs here  {'yes' if answer['runs_here'] else 'no'}{': ' + answer['problem'] if answer['problem'] else ''}")
     say(f"begins     {answer['begins']}")
     _tell_files("reads", files["reads"], files["first"])
     _tell_files("writes", files["writes"], files["first_writes"])
@@ -106,7 +106,7 @@ def _network(agent: Any) -> str:  # noqa: ANN401  JSON
 
 def _limits(constraints: Any) -> str:  # noqa: ANN401  JSON
     box = f"{constraints['memory']} of memory, {constraints['cpus']:g} processors, {constraints['pids_limit']} processes"
-    run = [f"{constraints['timeout_s']:g} s, {constraints['max_turns']} turns, ${constraints['max_cost_usd']:g}"]
-    return (
-        "; ".join([*(run if constraints["timeout_s"] is not None else []), *([box] if constraints["needs_container"] else [])]) or "budgets"
-    )
+    told = [box] if constraints["needs_container"] else []
+    if constraints["timeout_s"] is not None:
+        told.insert(0, f"{constraints['timeout_s']:g} s, {constraints['max_turns']} turns, ${constraints['max_cost_usd']:g}")
+    return "; ".join(told) or "those of every run"

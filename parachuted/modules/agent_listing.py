@@ -41,7 +41,9 @@ class Approvals(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """One agent. `problem` says why it would not run here, or not so; `order` what it would be asked with, None for curators."""
+    """One agent. `problem` says why it would not run here or, where it `runs_here` all the same, what it has to do without; `order` is
+    what it would be asked with, None for curators.
+    """
 
     name: str
     description: str
@@ -52,6 +54,7 @@ class Known:
     config: AgentConfig | None = None
     order: Order | None = None
     problem: str | None = None
+    runs_here: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,10 +95,12 @@ class AgentListing:
         order = await self._desk.order(name, "", options, entry="cli")
         one, runs = order.definition, self._desk.runs
         grant = runs.grant(order)
+        here, lost = await runs.possible(order, grant)
+        problem = await runs.problem(here)
         tools = (*_READING, *(_WRITING if grant.writes.alternatives != () else ()), "suggest_change", *(tool.name for tool in one.tools))
         return Known(
             name=one.name, description=one.config.description or one.who, module=one.module, grant=grant, tools=(*tools, *grant.native),
-            calls=one.calls, config=one.config, order=order, problem=await runs.problem(grant),
+            calls=one.calls, config=one.config, order=order, problem=problem or lost, runs_here=problem is None,
         )  # fmt: skip
 
     async def all(self) -> list[Known]:
@@ -110,7 +115,7 @@ class AgentListing:
                 nothing = exactly([])
                 grant = AgentGrant(agent=name, reads=nothing, writes=nothing, lane=nothing)
                 module = name.partition("/")[0]
-                found.append(Known(name=name, description="", module=module, grant=grant, tools=(), problem=error.message))
+                found.append(Known(name=name, description="", module=module, grant=grant, tools=(), problem=error.message, runs_here=False))
         return found
 
     def seen(self, grant: AgentGrant) -> Seen:

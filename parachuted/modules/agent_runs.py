@@ -59,7 +59,7 @@ class AgentRuns:
         Raises ActRefusedError for what may not be, AgentUnavailableError when it could not begin and cost nothing, AgentStoppedError when
         it was ended, AgentFailedError when it did not end well.
         """
-        grant, lost = await self._possible(order, self.grant(order))
+        grant, lost = await self.possible(order, self.grant(order))
         await self._check(order, grant)
         async with self._place():
             return await self._run(order, grant, lost)
@@ -80,7 +80,7 @@ class AgentRuns:
             return None
         return _NO_BOXES if self._parts.boxes is None else await self._parts.boxes.problem()
 
-    async def _possible(self, order: Order, grant: AgentGrant) -> tuple[AgentGrant, str | None]:
+    async def possible(self, order: Order, grant: AgentGrant) -> tuple[AgentGrant, str | None]:
         """Where there is no container, all work without the folders beside the vault, and some without a shell: what it is told of that."""
         problem = await self.problem(grant)
         needs_more = grant.network != "none" or (bool(grant.bash) and not order.definition.does_without_shell)

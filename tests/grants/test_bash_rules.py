@@ -478,9 +478,9 @@ def test_the_plainest_ways_of_other_programs_to_run_one(command, runs):
 _PIECES = st.sampled_from([
     "git", "npm", "evil", "log", "x", "PATH", "=", "/tmp", ".", "./", "$", "$x", "${x}", "${", "}", "{", "(", ")", "$(", "$((", "`", "'",  # noqa: S108
     '"', "\\", ";", "&", "&&", "|", "||", "|&", "\n", " ", " ", " ", "\t", "#", "<", ">", "<<", "<<<", "EOF", "\nEOF\n", "<(", ">(", "&>",
-    "2>", "/dev/null", "if ", "then ", "fi", "for ", "in ", "do ", "done", "while ", "! ", "case ", "esac", "eval ", "echo ", "cd ", "[ ",
-    " ]", "*", "?", "[", "]", "~", ",", "a=1 ", "$'", '$"', "-c", "--", "exit", "true", ". ", "env ", "<<'EOF'\n", "$@", "f()", "\u00a0", "[[ ",
-    "x=$(", "time ", "{ ", "; }",
+    "2>", "/dev/null", "if ", "then ", "fi", "for ", "in ", "do ", "done", "while ", "! ", "case ", "esac", "eval ", "echo ", "cd ",
+    "[ ", " ]", "*", "?", "[", "]", "~", ",", "a=1 ", "$'", '$"', "-c", "--", "exit", "true", ". ", "env ", "<<'EOF'\n", "$@", "f()",
+    "\u00a0", "[[ ", "x=$(", "time ", "{ ", "; }",
 ])  # fmt: skip
 _LINES = st.lists(_PIECES, min_size=1, max_size=14).map("".join)
 

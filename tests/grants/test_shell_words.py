@@ -16,9 +16,10 @@ def walked(line: str) -> tuple[list[list[str | None]], list[tuple[str, bool]], l
     def command(words: list[Word]) -> None:
         commands.append([word.text for word in words])
 
-    Shell(
-        line, command=command, variable=lambda name, follows: variables.append((name, follows)), target=lambda word: targets.append(word.begins)
-    ).walk()  # fmt: skip
+    def variable(name: str, follows: bool) -> None:  # noqa: FBT001  the seam's shape
+        variables.append((name, follows))
+
+    Shell(line, command=command, variable=variable, target=lambda word: targets.append(word.begins)).walk()
     return commands, variables, targets
 
 

@@ -1,0 +1,103 @@
+"""Agent listing: what is told of an agent is the very grant that a run of it gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from parachuted.bubbling import Watches
+from parachuted.errors import NotFoundError
+from parachuted.grants.origins import Origins
+from parachuted.modules.agent_desk import AgentDesk
+from parachuted.modules.agent_listing import AgentListing
+from parachuted.modules.maintenance import maintenance
+from tests.modules.yard import Yard
+
+MANIFEST = """
+permissions:
+  read: ["Work/**", "Inbox/**"]
+  write: ["Work/**"]
+  mcp: [send_message]
+agents:
+  responder: {description: Answers., paths: ["Work/**", "Inbox/**", "Private/**"], capabilities: [read, write]}
+  builder: {paths: ["Work/**"], capabilities: [Read, Bash], network: [example.org]}
+"""
+
+
+class Approvals:
+    def __init__(self, *approved) -> None:
+        self._approved = {one.name: one for one in approved}
+
+    def approved(self, name):
+        return self._approved.get(name)
+
+    def agents_of(self, name):
+        del name
+        return {}
+
+
+@pytest.fixture
+def yard(tmp_path) -> Iterator[Yard]:
+    yard = Yard(tmp_path)
+    for path in ("Work/plan.md", "Work/log.md", "Inbox/mail.md", "Private/diary.md", "Modules/x/module.py"):
+        yard.save(path, "text\n")
+    yield yard
+    yard.close()
+
+
+def listing(yard: Yard, *, overrides: dict[str, object] | None = None) -> AgentListing:
+    approved = yard.approve(MANIFEST, agents=overrides)
+    modules = Approvals(approved)
+    index = yard.library.index
+    desk = AgentDesk(yard.agents(), yard.parts, modules.approved, {"maintenance": maintenance(())})
+    watches = Watches(yard.state, index, yard.clock)
+    return AgentListing(desk, modules, lambda: ["telegram-bot", "not-approved"], watches, index, Origins(yard.state))
+
+
+async def test_all_agents_are_listed_the_daemons_own_and_those_of_modules(yard):
+    known = await listing(yard).all()
+
+    assert [one.name for one in known] == ["curator", "maintenance", "telegram-bot/responder", "telegram-bot/builder"]
+    assert [one.runs_here for one in known] == [True, True, True, False]
+    assert "no container: a shell" in str(known[1].problem)
+    assert known[2].tools == (
+        "list_notes", "read_note", "search_notes", "write_note", "append_note", "edit_section", "suggest_change",
+    )  # fmt: skip
+    assert known[3].tools[-4:] == ("Read", "Glob", "Grep", "Bash")
+    assert known[2].calls == ("send_message",)
+
+
+async def test_the_files_are_those_that_a_run_would_reach(yard):
+    agents = listing(yard)
+    seen = agents.seen((await agents.get("telegram-bot/responder")).grant)
+
+    assert (seen.reads, seen.writes, seen.strangers) == (3, 2, 1)
+    assert seen.first == ("Inbox/mail.md", "Work/log.md", "Work/plan.md") or set(seen.first) == {
+        "Inbox/mail.md", "Work/log.md", "Work/plan.md",
+    }  # fmt: skip
+    assert set(seen.first_writes) == {"Work/log.md", "Work/plan.md"}
+    assert seen.reads + seen.left_out == len(yard.library.index)
+
+
+async def test_exposure_is_of_the_very_grant(yard):
+    agents = listing(yard)
+    responder, curator = await agents.get("telegram-bot/responder"), await agents.get("curator")
+
+    assert agents.exposure(responder, agents.seen(responder.grant)).is_whole
+    assert not agents.exposure(curator, agents.seen(curator.grant)).is_whole
+
+
+async def test_a_persons_mistake_in_modules_yaml_shows_as_a_problem_of_that_agent_alone(yard):
+    known = await listing(yard, overrides={"responder": {"paths": 7}}).all()
+
+    (wrong,) = [one for one in known if one.name == "telegram-bot/responder"]
+    assert "modules.yaml" in str(wrong.problem)
+    assert (wrong.grant.may_read("Work/plan.md"), wrong.tools) == (False, ())
+    assert len(known) == 4
+
+
+async def test_an_agent_that_nobody_has_is_not_found(yard):
+    for name in ("nobody", "telegram-bot/none", "not-approved/x", ""):
+        with pytest.raises(NotFoundError):
+            await listing(yard).get(name)
