@@ -18,7 +18,7 @@ from parachuted.grants.session_taint import SessionTaints
 from parachuted.hooks import Approvals, HookError, Hooks, Listening, Recorder, Runner, Writes
 from parachuted.modules.access import VaultParts
 from parachuted.modules.agent_desk import AgentDesk
-from parachuted.modules.agent_parts import AgentParts, Boxes
+from parachuted.modules.agent_parts import AgentParts, Boxes, Standing
 from parachuted.modules.approved import Approved
 from parachuted.modules.cage import Cages, Sandbox
 from parachuted.modules.given import Sources, make_services
@@ -147,7 +147,8 @@ def make_modules(
         objects=ground.objects, causes=ground.causes, bus=ground.bus, clock=ground.clock, user_home=ground.user_home, audit=agents.audit,
         asker=hooks, is_paused=agents.is_paused, room=asyncio.Semaphore(agents.concurrency),
         tools=modules.tools, call_tool=modules.call_tool,
-        declared=modules.agents_of, said=Prompts(ground.home).get, at_work=agents.at_work, taints=agents.taints, boxes=agents.boxes,
+        standing=lambda name: _standing(modules.approved(name)), declared=modules.agents_of,
+        said=Prompts(ground.home).get, at_work=agents.at_work, taints=agents.taints, boxes=agents.boxes,
         origins=agents.origins, suggestions=agents.suggestions, permissions=agents.permissions,
     )  # fmt: skip
     sources = Sources(
@@ -158,6 +159,14 @@ def make_modules(
     ground.bus.listen(lambda event: _end_runs(event, agents.at_work))
     core = {NAME: maintenance(SystemFiles(ground.home, ground.vault).tools())}
     return ModuleParts(trust=trust, modules=modules, cages=cages, agents=AgentDesk(agent_parts, vault, modules.approved, core))
+
+
+def _standing(approved: Approved | None) -> Standing:
+    return (
+        Standing(is_trusted=False)
+        if approved is None
+        else Standing(is_trusted=approved.trust != "untrusted", provides=approved.manifest.provides)
+    )
 
 
 def _end_runs(event: Event, at_work: AtWork) -> None:

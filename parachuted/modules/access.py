@@ -58,6 +58,7 @@ _REMEMBERED = 10_000
 _AT_ONCE = 2_000
 
 _LIMIT: ContextVar[Grant] = ContextVar("parachuted_limit", default=EVERYWHERE)
+_WRITES: ContextVar[Grant] = ContextVar("parachuted_writes", default=EVERYWHERE)
 _HOLDS: ContextVar[Callable[[], bool]] = ContextVar("parachuted_holds", default=lambda: True)
 
 
@@ -73,6 +74,16 @@ def limited_by(grant: Grant, holds: Callable[[], bool] = lambda: True) -> Iterat
     finally:
         _HOLDS.reset(held)
         _LIMIT.reset(token)
+
+
+@contextmanager
+def writing_within(grant: Grant) -> Iterator[None]:
+    """Inside, modules write no more than that: around a tool that is called by a run which has read strangers' texts."""
+    token = _WRITES.set(grant)
+    try:
+        yield
+    finally:
+        _WRITES.reset(token)
 
 
 def limit() -> Grant:
@@ -121,7 +132,7 @@ class BoundedVault:
 
     @property
     def _bounds(self) -> Bounds:
-        return self._own.limited(limit())
+        return self._own.limited(limit()).writing_within(_WRITES.get())
 
     async def read(self, path: str) -> str:
         """The text of a note."""

@@ -72,14 +72,22 @@ class Boxes(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What an agent's run must know of a module whose tool it calls: whether a person trusts it, and the interfaces that it provides."""
+
+    is_trusted: bool = True
+    provides: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentParts:
     """What agents work with.
 
-    `tools` are those of all modules, by module, and `call_tool` calls one; `declared` answers the agents that a module's class declares
-    beside its manifest, `said` what a person has a module's agents told besides their own instructions (it may read the disk); `is_paused`
-    whether a person has stopped new runs; `room` is how many may be at work at once. `boxes` gives a run its container, None: there are
-    none; `origins` says whose texts are a stranger's, `taints` which sessions have read one, `suggestions` takes what may not be written
-    at once, and `permissions` asks a person.
+    `tools` are those of all modules, by module, `call_tool` calls one, and `standing` says how a module stands; `declared` answers the
+    agents that a module's class declares beside its manifest, `said` what a person has a module's agents told besides their own
+    instructions (it may read the disk); `is_paused` whether a person has stopped new runs; `room` is how many may be at work at once.
+    `boxes` gives a run its container, None: there are none; `origins` says whose texts are a stranger's, `taints` which sessions have read
+    one, `suggestions` takes what may not be written at once, and `permissions` asks a person.
     """
 
     backend: Backend
@@ -97,6 +105,7 @@ class AgentParts:
     is_paused: Callable[[], bool] = lambda: False
     tools: Callable[[], Iterable[tuple[str, ToolSpec]]] = tuple
     call_tool: CallTool | None = None
+    standing: Callable[[str], Standing] = lambda _module: Standing()
     declared: Callable[[str], Mapping[str, AgentConfig]] = lambda _module: {}
     said: Callable[[str], str | None] = lambda _module: None
     room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from parachuted.agents import Called, Job, Said, Tool
-from parachuted.errors import AgentFailedError, ParachuteError
+from parachuted.errors import AgentFailedError, NotFoundError, ParachuteError
 from parachuted.events.audit import Caller
 from parachuted.grants.agent_grant import AgentGrant
 from parachuted.grants.origin import Taint
-from parachuted.modules.access import BoundedVault, VaultParts
+from parachuted.keys import EVERYWHERE
+from parachuted.modules.access import BoundedVault, VaultParts, writing_within
 from parachuted.modules.agent_order import Order, Ran
 from parachuted.modules.agent_parts import AgentParts, BoxedRun
-from parachuted.modules.agent_tools import NoteTools, module_tools
+from parachuted.modules.agent_tools import NoteTools, ToolSpec, module_tools
 from parachuted.modules.agent_within import Within
 from parachuted.modules.bounds import Bounds
 from parachuted.modules.cause import causes_at, runs_before
@@ -182,8 +183,25 @@ class AgentRun:
             made.append(self._suggest_tool(self._parts.suggestions, notes))
         if self._parts.call_tool is not None:
             taken = [tool.name for tool in made]
-            made += module_tools(self._parts.tools(), one.calls, one.module or "", taken, self._parts.call_tool)
+            made += module_tools(self._offered(), one.calls, one.module or "", taken, self._call_tool)
         return made
+
+    def _offered(self) -> Iterable[tuple[str, ToolSpec]]:
+        """The tools of modules; where the agent's interfaces are listed, its own module's and those of modules that provide one of them."""
+        allowed, own = self._definition.config.allowed_interfaces, self._definition.module
+        for module, spec in self._parts.tools():
+            if allowed is None or module == own or not set(allowed).isdisjoint(self._parts.standing(module).provides):
+                yield module, spec
+
+    async def _call_tool(self, module: str, tool: str, arguments: Mapping[str, object]) -> object:
+        """A module acts with its own rights, but for a run that has read strangers' texts it writes no more than that run may."""
+        if self._parts.call_tool is None:
+            raise NotFoundError(f"there is no tool {tool} of a module {module}")
+        with writing_within(self.grant.lane if self.taint else EVERYWHERE):
+            answer = await self._parts.call_tool(module, tool, arguments)
+        if not self._parts.standing(module).is_trusted:
+            self.taint.read(f"an answer of {tool}, of the module {module}", "imported")
+        return answer
 
     def _suggest_tool(self, suggestions: Proposing, notes: NoteTools) -> Tool:
         run = SuggestingRun(

@@ -58,6 +58,10 @@ class Bounds:
         more = exactly(files)
         return replace(self, reads=any_of(self.reads, more)) if what == "read" else replace(self, writes=any_of(self.writes, more))
 
+    def writing_within(self, grant: Grant) -> Bounds:
+        """The same, writing no more than that grant sees: the lane of a run that has read strangers' texts and calls a module's tool."""
+        return self if grant.alternatives is None else replace(self, writes=all_of(self.writes, grant))
+
     def may_read(self, path: str) -> bool:
         """Whether that file exists for them."""
         return not is_hidden(path) and not is_code(path) and self.reads.sees(path)

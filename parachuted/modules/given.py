@@ -21,7 +21,7 @@ from parachuted.modules.module_state import ModuleState
 from parachuted.modules.services import Services
 from parachuted.suggestions import Proposal
 from parachuted.suggestions.suggestion import ACTIONS
-from parachuted.vault import Author, VaultPath, printable
+from parachuted.vault import Author, VaultPath, Written, printable
 
 _LOGGED_AS = "parachuted.modules"
 
@@ -53,7 +53,8 @@ class Given:
         permissions = approved.manifest.permissions
         bounds = Bounds.of_module(name, read=permissions.read, write=permissions.write)
         self.vault = BoundedVault(
-            sources.vault, bounds, lambda: Author(by=f"module:{name}", causes=causes_at(sources.clock())), Caller("module", name, "")
+            sources.vault, bounds, lambda: Author(by=f"module:{name}", causes=causes_at(sources.clock())), Caller("module", name, ""),
+            wrote=self._wrote,
         )  # fmt: skip
         self.state = ModuleState(sources.state / name)
         self._agents = ModuleAgents(sources.agents, sources.vault, approved, bounds)
@@ -91,6 +92,12 @@ class Given:
             )
         )  # fmt: skip
         return suggestion.id
+
+    def _wrote(self, written: Written) -> None:
+        """What a module writes that nobody trusts, no agent takes for its person's words."""
+        origins = self._sources.agents.origins
+        if self._is_strange and origins is not None:
+            origins.wrote(written.path, written.after, "imported")
 
 
 def make_services(approved: Approved, sources: Sources) -> Services:
