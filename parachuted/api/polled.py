@@ -26,7 +26,7 @@ _MODULE = "system"
 _SESSIONS = "Chat/sessions"
 _USAGE_IS_KEPT_S = 5.0
 _MOST_DAYS = 90
-_WHOSE = ("agents", "models", "causes", "sessions", "runs")
+_WHOSE = ("agents", "models", "causes", "sessions", "runs", "notes")
 _UNKNOWN = ("five_hour", "seven_day", "seven_day_sonnet", "seven_day_opus", "extra_usage", "subscription_type", "rate_limit_tier", "error")
 
 
@@ -146,7 +146,9 @@ class Polled:
         if gateway is None:
             return self._spent(), None
         limits = {**asdict(gateway.limits), "usd_per_run": self._parts.most_cost_usd}
-        return self._spent(), {"days_told": days, "limits": limits, **gateway.ledger.report(self._parts.clock(), days)}
+        now = self._parts.clock()
+        notes = gateway.price_notes(gateway.ledger.models(now, days))
+        return self._spent(), {"days_told": days, "limits": limits, "notes": notes, **gateway.ledger.report(now, days)}
 
     def _spent(self) -> dict[str, object]:
         now = self._parts.clock()

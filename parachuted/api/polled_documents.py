@@ -127,6 +127,7 @@ class Spent(TypedDict):
     usd_last_hour: float
     usd_last_day: float
     limits: MoneyLimits
+    notes: list[str]
     total: Sum
     days: list[SumOfDay]
     agents: list[SumOfAgent]

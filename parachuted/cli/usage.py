@@ -48,6 +48,8 @@ def _tell(spent: Any) -> None:  # noqa: ANN401  JSON
         if rows:
             say()
             say_table(rows, (head, "COST", "REQUESTS", "IN", "FROM CACHE", "OUT"), nothing="")
+    for note in spent["notes"]:
+        say(f"note     {note}")
     say()
 
 

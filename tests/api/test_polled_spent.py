@@ -95,7 +95,7 @@ def _environments(home: Path) -> list[bytes]:
 async def test_a_key_for_a_part_of_the_vault_is_told_sums_alone(paid: Paid):
     async with ScriptedMessages([[say("x")]]) as api, paid(api) as life:
         gateway = life.daemon.gateway
-        await gateway.ask(Ticket(run="r", agent="a", causes=("c",), session="s", max_cost_usd=1), {"model": "claude-haiku-4-5"})
+        await gateway.ask(Ticket(run="r", agent="a", causes=("c",), session="s", max_cost_usd=1), {"model": "a-local-one"})
         deadline = time.monotonic() + 5
         while not gateway.ledger.spent().requests:
             assert time.monotonic() < deadline
@@ -108,4 +108,5 @@ async def test_a_key_for_a_part_of_the_vault_is_told_sums_alone(paid: Paid):
     assert part["total"] == whole["total"]
     assert part["days"] == whole["days"]
     assert [whole[name][0]["requests"] for name in ("agents", "models", "causes", "sessions", "runs")] == [1] * 5
-    assert [part[name] for name in ("agents", "models", "causes", "sessions", "runs")] == [[]] * 5
+    assert "a-local-one" in whole["notes"][0]
+    assert [part[name] for name in ("agents", "models", "causes", "sessions", "runs", "notes")] == [[]] * 6

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -24,7 +24,7 @@ from parachuted.agents.gateway.limits import MoneyLimits, Over, find_over
 from parachuted.agents.gateway.listening import Listening
 from parachuted.agents.gateway.login import TOKEN_URL, Login
 from parachuted.agents.gateway.meter import Meter
-from parachuted.agents.gateway.prices import cost_of
+from parachuted.agents.gateway.prices import Tokens, cost_of
 from parachuted.agents.gateway.upstream import Begun, Report, Upstream, UpstreamError
 from parachuted.errors import AgentFailedError, AgentUnavailableError, StorageFailedError
 
@@ -140,6 +140,11 @@ class Gateway:
         causes = {cause: self.ledger.followed("cause", cause).usd for cause in ticket.causes}
         run = self.ledger.followed("run", ticket.run).usd
         return find_over(self.limits, run_usd=run, run_limit=ticket.max_cost_usd, causes=causes, hour_usd=hour, day_usd=day)
+
+    def price_notes(self, models: Iterable[str]) -> list[str]:
+        """What there is to know about the prices of these models, where one is not known."""
+        priced = (cost_of(model, Tokens(), is_anthropic=self._upstream.is_anthropic) for model in models)
+        return [one.note for one in priced if one.note]
 
     def stop_all(self) -> int:
         """End the ways of all runs, now; how many there were."""
@@ -288,17 +293,14 @@ class Gateway:
         """Into the sums now, before the agent can ask again; onto the disk as soon as may be."""
         reading = meter.read()
         tokens = reading.tokens
-        priced = cost_of(
-            reading.model, tokens, is_anthropic=self._upstream.is_anthropic, speed=reading.speed, place=reading.place
-        )  # fmt: skip
+        is_anthropic = self._upstream.is_anthropic
+        priced = cost_of(reading.model, tokens, is_anthropic=is_anthropic, speed=reading.speed, place=reading.place)
         usage = Usage(
             at=self._clock(), run=ticket.run, agent=ticket.agent, causes=ticket.causes, session=session, model=reading.model,
             input=tokens.input, output=tokens.output, cache_read=tokens.cache_read,
             cache_written=tokens.cache_write_5m + tokens.cache_write_1h, usd=priced.usd, is_whole=reading.is_whole,
         )  # fmt: skip
         self.ledger.count(usage)
-        if priced.note:
-            self._tell("price", priced.note)
         writing = asyncio.get_running_loop().run_in_executor(None, self.ledger.keep, usage)
         self._writes.add(writing)
         writing.add_done_callback(self._written)

@@ -200,7 +200,7 @@ class Ledger:
 
     def report(self, now: datetime, days: int = 7) -> dict[str, object]:
         """What the last days cost: in all, and by day (UTC), agent, model, cause, session and run, the dearest first. Blocks."""
-        since = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days - 1)
+        since = _midnight(now, days)
         self.open(now)
         hour, day = self.last(now)
         document: dict[str, object] = {
@@ -215,6 +215,11 @@ class Ledger:
             document[plural] = self._grouped(column, column, since)
         document["causes"] = self._grouped("cause", "cause", since, source="requests JOIN request_causes ON request = id")
         return document
+
+    def models(self, now: datetime, days: int = 7) -> list[str]:
+        """The models that were asked in the last days. Blocks."""
+        rows = self._rows("SELECT DISTINCT model FROM requests WHERE at >= ?", (_midnight(now, days).timestamp(),))
+        return sorted(str(row[0]) for row in rows)
 
     def close(self) -> None:
         """Close the file; what is counted afterwards is in memory alone."""
@@ -310,6 +315,11 @@ def _is_garbled(error: Exception) -> bool:
 def _doubt_of(path: Path) -> Path:
     """A file that is there when the ledger was found to be garbled while it was in use."""
     return path.with_name(f"{path.name}.doubtful")
+
+
+def _midnight(now: datetime, days: int) -> datetime:
+    """When the last so many days began, in UTC; today is one of them."""
+    return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days - 1)
 
 
 def _where(run: str | None, cause: str | None, since: datetime | None) -> tuple[str, tuple[object, ...]]:

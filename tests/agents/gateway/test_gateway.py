@@ -256,11 +256,16 @@ async def test_a_request_that_is_too_large_is_refused_before_it_is_sent_on(bench
     assert api.requests == []
 
 
-async def test_the_price_of_an_unknown_model_is_told(bench: Bench, api: ScriptedMessages):
+async def test_an_unknown_price_is_noted_and_is_no_problem(bench: Bench, api: ScriptedMessages):
     api.add([say("x")])
     async with bench.run() as way:
         await bench.ask(way, body={**BODY, "model": "llama-9"})
-    assert "llama-9" in bench.told["price"]
+    await bench.gateway.close()
+    again = type(bench.ledger)(bench.ledger._path)
+    (note,) = bench.gateway.price_notes([*again.models(bench.now[0]), MODEL])
+    again.close()
+    assert "llama-9" in note
+    assert bench.told == {}
 
 
 async def test_with_no_login_the_agent_is_told_where_to_look(make_bench, api: ScriptedMessages):
