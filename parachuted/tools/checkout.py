@@ -23,7 +23,7 @@ from parachuted.grants.origin import UNTRUSTED, Taint
 from parachuted.grants.origins import Origins
 from parachuted.tools.checkin import Act, Change, CheckedIn, acts_of, is_in_lane, objection, too_many, twin_of
 from parachuted.tools.context_files import finished
-from parachuted.tools.hostile_folder import HostileFolder, Mark, ReadRefusedError, Walked, shown
+from parachuted.tools.hostile_folder import HostileFolder, Mark, ReadRefusedError, StillChangingError, Walked, shown
 from parachuted.tools.outside import copy_outside
 from parachuted.vault import (
     NOTE_SUFFIXES,
@@ -50,6 +50,7 @@ LARGEST_WRITE = 16 << 20
 _LARGEST_BASE = 1 << 20
 _MOST_SHOWN = 2_000
 _SEEN_AT_ONCE = 200
+_CHANGING = "it was changed while it was looked at, and is looked at again after the next call"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,6 +324,10 @@ class Checkout:
                 data, now = self._folder.read(path, LARGEST_WRITE)
             except FileNotFoundError:
                 continue
+            except StillChangingError as error:
+                self._unread.add(path)
+                outcome.refused.append((shown(path), str(error)))
+                continue
             except ReadRefusedError as error:
                 self._unread.add(path)
                 self._refuse(VaultPath(path), str(error), outcome)
@@ -360,6 +365,8 @@ class Checkout:
         try:
             for change in await finished(self._wishes, act):
                 outcome.suggested.append(await self._suggest(change))
+        except StillChangingError as error:
+            outcome.refused.append((shown(act.path), str(error)))
         except (ParachuteError, ReadRefusedError) as error:
             await finished(self._refuse_act, act, str(error), outcome)
         else:
@@ -389,10 +396,12 @@ class Checkout:
             self._conflict(act, error, data, outcome)
         except StorageFailedError:
             raise
+        except StillChangingError as error:
+            outcome.refused.append((shown(act.path), str(error)))
         except (ParachuteError, ReadRefusedError) as error:
             self._refuse_act(act, str(error), outcome)
         else:
-            self._keep(act, written, outcome)
+            self._keep(act, written, data, outcome)
 
     def _made(self, act: Act, data: bytes) -> Written:
         if act.kind == "create":
@@ -404,13 +413,13 @@ class Checkout:
         return self._store.replace(act.path, data, self._author, base=act.base)
 
     def _data(self, act: Act) -> bytes:
-        """What the copy holds. Raises ReadRefusedError when that is not what was decided on."""
+        """What the copy holds. Raises StillChangingError when that is not what was decided on."""
         try:
             data, _ = self._folder.read(act.path, LARGEST_WRITE)
-        except OSError as error:
-            raise ReadRefusedError("it was changed while it was looked at") from error
+        except (OSError, ReadRefusedError) as error:
+            raise StillChangingError(_CHANGING) from error
         if digest_of(data) != act.digest:
-            raise ReadRefusedError("it was changed while it was looked at; it is looked at again after the next call")
+            raise StillChangingError(_CHANGING)
         return data
 
     def _refuse_watching(self, act: Act, data: bytes) -> None:
@@ -422,7 +431,7 @@ class Checkout:
         if beyond is not None:
             raise ActRefusedError(f"it may not watch {printable(beyond)}: {self._grant.agent} may not read all of that")
 
-    def _keep(self, act: Act, written: Written, outcome: _Outcome) -> None:
+    def _keep(self, act: Act, written: Written, data: bytes, outcome: _Outcome) -> None:
         """A write was made: the copy is what the vault has now, and the record says whose words these are."""
         if act.source is not None:
             self._origins.moved(act.source, act.path)
@@ -437,6 +446,16 @@ class Checkout:
             self._held[act.path] = _Held(written.after, None, None)
         else:
             outcome.merged.append(printable(act.path))
+            self._take_merged(act, data)
+
+    def _take_merged(self, act: Act, data: bytes) -> None:
+        """The copy becomes what both changes came to, unless the agent went on: then what it made is the base of its next one."""
+        try:
+            self._data(act)
+        except ReadRefusedError:
+            self._objects.see([(digest_of(data), data)])
+            self._held[act.path] = _Held(digest_of(data), None, None)
+        else:
             self._put_back(act.path)
 
     def _conflict(self, act: Act, error: ConflictError, data: bytes, outcome: _Outcome) -> None:

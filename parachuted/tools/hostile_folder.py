@@ -50,6 +50,10 @@ class ReadRefusedError(Exception):
     """What stands there is no file that can be taken; the message says why."""
 
 
+class StillChangingError(ReadRefusedError):
+    """It is being written just now; who looks again later finds it whole."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Walked:
     """What is in the folder. `odd` are things that are no regular files, or have no name for a note, with what they are.
@@ -102,7 +106,7 @@ class HostileFolder:
                 raise ReadRefusedError(_too_large(most))
             if (before.st_mtime_ns, before.st_ctime_ns, before.st_size) == (after.st_mtime_ns, after.st_ctime_ns, after.st_size):
                 return data, Mark.of(after)
-        raise ReadRefusedError("it is still being written")
+        raise StillChangingError("it is still being written, and is looked at again after the next call")
 
     def put(self, path: str, data: bytes) -> Mark:
         """Make it a file of that content, whatever stands there or on the way to it."""

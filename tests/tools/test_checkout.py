@@ -13,7 +13,8 @@ import pytest
 from parachuted.errors import ActRefusedError, StorageFailedError
 from parachuted.events.audit import CALLER, Caller
 from parachuted.tools import checkout as checkouts
-from parachuted.vault import Intent, Store, digest_of
+from parachuted.tools.checkin import Act
+from parachuted.vault import Intent, Store, Written, digest_of
 from tests.tools.desk import NOON, Desk, at_desk, paths
 
 
@@ -129,7 +130,7 @@ async def test_a_file_that_was_only_touched_is_no_change(desk: Desk):
 
 async def test_a_second_write_in_the_same_tick_of_the_clock_is_seen(desk: Desk):
     await desk.open()
-    for number in range(200):
+    for number in range(40):
         desk.shell("Projects/roof.md", f"{number:03}\n")
         await desk.check_in()
         assert desk.texts()["Projects/roof.md"] == f"{number:03}\n"
@@ -264,9 +265,33 @@ async def test_a_copy_that_changed_in_between_is_taken_after_the_next_call(desk:
 
     desk.checkout._look = look
     checked = await desk.check_in()
+    desk.checkout._look = looks
 
     assert checked.written == ()
+    assert "is looked at again" in checked.words()
     assert desk.texts()["Projects/roof.md"].startswith("# Roof")
+    await desk.check_in()
+    assert desk.texts()["Projects/roof.md"] == "whole"
+
+
+async def test_what_the_agent_wrote_while_its_last_text_was_merged_is_merged_next(desk: Desk):
+    await desk.open()
+    desk.shell("Projects/roof.md", "# Roof\n\none\n\ntwo\n\nthree\n\nFOUR\n")
+    desk.save("Projects/roof.md", "# Roof\n\nONE\n\ntwo\n\nthree\n\nfour\n")
+    made = desk.checkout._made
+
+    def write(act: Act, data: bytes) -> Written:
+        written = made(act, data)
+        desk.shell("Projects/roof.md", "# Roof\n\none\n\ntwo\n\nTHREE\n\nFOUR\n")
+        return written
+
+    desk.checkout._made = write
+    assert (await desk.check_in()).merged == ("Projects/roof.md",)
+    desk.checkout._made = made
+    await desk.check_in()
+
+    both = "# Roof\n\nONE\n\ntwo\n\nTHREE\n\nFOUR\n"
+    assert (desk.texts()["Projects/roof.md"], desk.texts(desk.work)["Projects/roof.md"]) == (both, both)
 
 
 async def test_nobody_makes_a_note_watch_what_its_agent_may_not_read(desk: Desk):
