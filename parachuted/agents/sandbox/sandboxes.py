@@ -58,12 +58,14 @@ class _Seat:
 
 class Sandboxes:
     """The containers of one vault. `label` is the vault's id, by which those of an earlier life are known; `folder` holds the
-    slots and nothing else; `most` is how many runs may have one at a time. Everything that cannot be raises AgentUnavailableError.
+    slots and nothing else; `most` is how many runs may have one at a time, `warm_s` how long one that
+    was started ahead waits for a run, in seconds. Everything that cannot be raises AgentUnavailableError.
     """
 
     def __init__(
-        self, *, folder: Path, env: Mapping[str, str], label: str, most: int = 8, cli: Path | None = None, is_pooled: bool = True
-    ) -> None:
+        self, *, folder: Path, env: Mapping[str, str], label: str, most: int = 8, cli: Path | None = None, is_pooled: bool = True,
+        warm_s: float = 900.0,
+    ) -> None:  # fmt: skip
         self._folder, self._env, self._label, self._most = folder, env, label, most
         self._cli = cli or find_cli()
         self._is_pooled = is_pooled
@@ -71,6 +73,8 @@ class Sandboxes:
         self._connecting = asyncio.Lock()
         self._seats: dict[Path, _Seat] = {}
         self._warm: _Seat | None = None
+        self._warm_s = warm_s
+        self._tiring: asyncio.TimerHandle | None = None
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="sandbox")
         self._is_closed = False
 
@@ -182,9 +186,10 @@ class Sandboxes:
         engine = await self._connected()
         try:
             image = await asyncio.to_thread(engine.image)
-        except AgentUnavailableError:
-            self._engine = None  # the next one asks anew
-            raise
+        except AgentUnavailableError:  # an engine that was restarted meanwhile is connected to anew
+            self._engine = None
+            engine = await self._connected()
+            image = await asyncio.to_thread(engine.image)
         problem = _objection(engine)
         if image is None or problem is not None:
             raise AgentUnavailableError(problem or _NO_IMAGE)
@@ -220,6 +225,7 @@ class Sandboxes:
             self._drop_warm()
             return None
         self._warm = None
+        self._drop_warm()  # its timer
         return seat
 
     def _keep_warm(self, shape: Shape, engine: Engine) -> None:
@@ -231,8 +237,12 @@ class Sandboxes:
         if image is not None:
             self._warm = _Seat(slot=name_slot(self._folder), shape=shape, image=image, engine=engine)
             self._begin(self._warm, makes_folders=True)
+            self._tiring = asyncio.get_running_loop().call_later(self._warm_s, self._drop_warm)
 
     def _drop_warm(self) -> None:
+        if self._tiring is not None:
+            self._tiring.cancel()
+            self._tiring = None
         seat, self._warm = self._warm, None
         if seat is not None:
             self._threads.submit(_end_here, seat)

@@ -169,6 +169,32 @@ async def test_a_warm_container_serves_no_run_of_another_shape(pooled):
     assert await echo(pooled, line, config=SandboxConfig(pids_limit=33)) == "33\n"
 
 
+async def test_a_box_that_is_wanted_otherwise_than_it_was_prepared_is_made_anew(sandboxes):
+    async with sandboxes.prepare(SandboxConfig(pids_limit=99)) as slot:
+        await asyncio.wait([asyncio.wrap_future(sandboxes._seats[slot.work].start)])
+        line = "cat /sys/fs/cgroup/pids/pids.max /sys/fs/cgroup/pids.max 2>/dev/null"
+        async with sandboxes.open(spec_of(slot, "sh", "-c", line, config=SandboxConfig(pids_limit=33))) as container:
+            assert await container.stdout.read() == b"33\n"
+
+
+async def test_a_warm_container_that_nobody_wants_is_ended(engine, sandboxes, tmp_path):
+    made = Sandboxes(folder=tmp_path / "brief", env=engine, label=f"{tmp_path.name}-brief", warm_s=0.01)
+    await echo(made, "true")
+
+    await until(lambda: made._warm is None and not list((tmp_path / "brief").iterdir()))
+
+    assert containers(engine, of=of(made)) == []
+    await made.close()
+
+
+async def test_an_engine_that_was_away_is_found_again(engine, sandboxes, run):
+    await run("true")
+    sandboxes._engine._client.api.base_url = "http+docker://nowhere"
+    sandboxes._engine._client.api.mount("http+docker://", sandboxes._engine._client.api.get_adapter("http://"))
+
+    assert (await run("echo hello")).out == "hello\n"
+
+
 async def test_a_warm_container_that_died_meanwhile_is_not_used(pooled):
     await echo(pooled, "true")
     launched = await asyncio.wrap_future(pooled._warm.start)
