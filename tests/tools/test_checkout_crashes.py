@@ -48,7 +48,7 @@ def test_a_daemon_killed_at_any_moment_of_a_check_in_leaves_each_file_old_or_new
         desk.save(f"Projects/{number}.md", text(number, 0))
     desk.save("Projects/here.md", "# Here or there\n")
     desk.close()
-    for _ in range(300 if torture else 6):
+    for _ in range(300 if torture else 4):
         turn += 1_000
         _killed_after(chance.uniform(0, 0.25), tmp_path, turn)
         shutil.rmtree(tmp_path / "work")
