@@ -30,6 +30,7 @@ _ANTHROPICS = "anthropic.com"
 _CONNECT_S = 10.0
 _SILENCE_S = 600.0
 _IDLE_S = 60.0
+_AUTHORITIES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")
 _READ_AHEAD = 1 << 15
 _LARGE = 1 << 20  # aiohttp sends more than that piece by piece, if it may
 _LOGIN_S = 30.0
@@ -216,11 +217,12 @@ def _is_spared(host: str, env: Mapping[str, str]) -> bool:
     return "*" in spared or any(name and (host == name or host.endswith(f".{name}")) for name in spared)
 
 
-def _trust(env: Mapping[str, str]) -> ssl.SSLContext:
-    """The authorities of this machine, and those that the environment adds for Claude Code."""
+def _trust(env: Mapping[str, str]) -> ssl.SSLContext | bool:
+    """The authorities of this machine, which aiohttp has loaded already, or these and those that the environment adds for Claude Code."""
+    added = [file for name in _AUTHORITIES if (file := env.get(name)) and os.path.isfile(file)]  # noqa: PTH113
+    if not added:
+        return True
     context = ssl.create_default_context()
-    for name in ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"):
-        file = env.get(name)
-        if file and os.path.isfile(file):  # noqa: PTH113
-            context.load_verify_locations(cafile=file)
+    for file in added:
+        context.load_verify_locations(cafile=file)
     return context

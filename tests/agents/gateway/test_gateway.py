@@ -335,9 +335,10 @@ async def test_it_opens_neither_a_file_nor_a_port_before_it_is_used(bench: Bench
         assert (bench.folder / "usage.db").exists()
 
 
-async def test_what_a_run_sends_at_once_takes_so_much_room_and_no_more(bench: Bench, api: ScriptedMessages):
+async def test_what_a_run_sends_at_once_takes_so_much_room_and_no_more(bench: Bench, api: ScriptedMessages, monkeypatch):
+    monkeypatch.setattr("parachuted.agents.gateway.gateway._LARGEST_HELD", 3 << 20)
     api.add(*[Delay(seconds=0.5, then=[say("x")])] * 6)
-    big = {**BODY, "metadata": {"x": "y" * (20 << 20)}}
+    big = {**BODY, "metadata": {"x": "y" * (1 << 20)}}
     async with bench.run() as way:
         answers = await asyncio.gather(*(bench.ask(way, body=big) for _ in range(4)), return_exceptions=True)
         statuses = [answer.status for answer in answers if not isinstance(answer, BaseException)]

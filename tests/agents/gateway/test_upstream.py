@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import ssl
 import time
 from unittest.mock import patch
 
 import pytest
+from aiohttp import web
 
 from parachuted.agents.gateway import upstream
 from parachuted.agents.gateway.upstream import is_on_this_machine
@@ -126,3 +129,41 @@ def test_the_proxy_of_the_environment_is_used_as_the_cli_used_it(url, env, proxy
 )
 def test_a_login_s_only_destination_is_told_from_what_looks_like_it(url, is_it):
     assert upstream._is_anthropic(url) is is_it
+
+
+def test_authorities_of_the_environment_are_trusted_besides_this_machine_s(tmp_path):
+    assert upstream._trust({}) is True
+    assert upstream._trust({"NODE_EXTRA_CA_CERTS": str(tmp_path / "none")}) is True
+    paths = ssl.get_default_verify_paths()
+    if paths.cafile:
+        assert isinstance(upstream._trust({"NODE_EXTRA_CA_CERTS": paths.cafile}), ssl.SSLContext)
+
+
+async def test_a_stored_login_that_the_model_refuses_is_renewed_in_its_file_and_the_request_goes_again(make_bench, tmp_path):
+    seen: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.path == "/token":
+            assert (await request.json())["grant_type"] == "refresh_token"
+            return web.json_response({"access_token": "sk-ant-oat01-fresh", "refresh_token": "sk-ant-ort01-next", "expires_in": 3600})
+        seen.append(request.headers["authorization"])
+        is_fresh = seen[-1] == "Bearer sk-ant-oat01-fresh"
+        return web.json_response({"usage": {"input_tokens": 1}, "model": "claude-haiku-4-5"}, status=200 if is_fresh else 401)
+
+    app = web.Application()
+    app.router.add_route("*", "/{rest:.*}", answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    file = tmp_path / "user" / ".claude" / ".credentials.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"claudeAiOauth": {"accessToken": "sk-ant-oat01-stale", "refreshToken": "sk-ant-ort01-one"}}))
+    with patch.object(upstream, "_is_anthropic", lambda _url: True):
+        bench = make_bench(url, env={}, token_url=f"{url}/token")
+    async with bench.run() as way:
+        assert [(await bench.ask(way)).status for _ in range(2)] == [200, 200]
+    await runner.cleanup()
+
+    assert seen == ["Bearer sk-ant-oat01-stale", *["Bearer sk-ant-oat01-fresh"] * 2]
+    assert json.loads(file.read_text())["claudeAiOauth"]["refreshToken"] == "sk-ant-ort01-next"
