@@ -86,7 +86,7 @@ async def tried(folder: Path, edits, *, lose_state: bool) -> None:
 
 @pytest.mark.parametrize("lose_state", [False, True])
 def test_no_edit_of_the_file_does_more_than_was_proposed(lose_state, torture):
-    @settings(max_examples=5_000 if torture else 30, deadline=None)
+    @settings(max_examples=5_000 if torture else 15, deadline=None)
     @given(EDITS)
     def held(edits):
         with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
