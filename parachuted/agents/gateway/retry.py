@@ -25,6 +25,8 @@ def wait_before_retry(
     told = headers.get("x-should-retry", "").lower()
     if tries >= _TRIES or told == "false" or (status is not None and status not in _AGAIN and told != "true"):
         return None
+    if status is None and tries == 1:
+        return 0.0  # most likely a connection that was kept, and that the far side had closed
     asked = _asked_s(headers, now)
     wait = min(_FIRST_WAIT_S * 2 ** (tries - 1), _LONGEST_WAIT_S) * (1 - chance / 4) if asked is None else asked
     return wait if wait <= _LONGEST_WAIT_S and waited_s + wait <= _LONGEST_SUM_S else None
