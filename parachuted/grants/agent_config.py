@@ -153,6 +153,7 @@ class AgentConfig:
     network allows. `lane`: files that it may write even after it has read strangers' text. `allowed_interfaces`: of the interfaces that its
     module may use, these; None: all. `requires_explicit_invocation`: only a person begins it; `requires_explicit_approval`: a person allows
     it anew for each session. `load_cwd_claude_md`: it is told what the context file of the folder it works in says.
+    `orchestrates`: the agents whose suggestions it decides on before a person does, as far as it could write the same itself; `*`: all.
     """
 
     description: Annotated[str, Field(max_length=1_000)] = ""
@@ -170,6 +171,7 @@ class AgentConfig:
     requires_explicit_approval: bool = False
     requires_explicit_invocation: bool = False
     load_cwd_claude_md: bool = False
+    orchestrates: Annotated[tuple[str, ...], Field(max_length=50)] = ()
 
     def __post_init__(self) -> None:
         """`Bash` among the capabilities is said in one place from here on."""

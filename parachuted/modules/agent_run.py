@@ -23,7 +23,8 @@ from parachuted.modules.bounds import Bounds
 from parachuted.modules.cause import causes_at, runs_before
 from parachuted.modules.run_watching import Forwarding, Watching
 from parachuted.modules.skills import Place, Skill, find_skills_of, listed, skill_tool
-from parachuted.suggestions import Proposal, SuggestingRun, Suggestion, suggestion_tool
+from parachuted.suggestions import Proposal, SuggestingRun, Suggestion, Suggestions, suggestion_tool
+from parachuted.suggestions.orchestrating import Orchestrating, Orchestrator
 from parachuted.suggestions.tool import Proposing
 from parachuted.tasks import Outcome, Task
 from parachuted.tools.account import Account
@@ -181,6 +182,7 @@ class AgentRun:
         made = [*notes.tools(), *([skill_tool(skills)] if skills else []), *one.tools]
         if self._parts.suggestions is not None:
             made.append(self._suggest_tool(self._parts.suggestions, notes))
+            made += self._orchestrating(self._parts.suggestions)
         if self._parts.call_tool is not None:
             taken = [tool.name for tool in made]
             made += module_tools(self._offered(), one.calls, one.module or "", taken, self._call_tool)
@@ -202,6 +204,17 @@ class AgentRun:
         if not self._parts.standing(module).is_trusted:
             self.taint.read(f"an answer of {tool}, of the module {module}", "imported")
         return answer
+
+    def _orchestrating(self, suggestions: Proposing) -> tuple[Tool, ...]:
+        """For an agent that filters what others suggest: the tools for that, within its own grant."""
+        if not self._definition.config.orchestrates or not isinstance(suggestions, Suggestions):
+            return ()
+        run = Orchestrating(
+            agent=self._definition.name, sees=self.grant.may_read, writes=self.grant.may_write,
+            lane=lambda path: self.grant.may_write(path, tainted=True), of=self._definition.config.orchestrates, run=self.id,
+            causes=self.task.causes, origin=lambda: self.taint.origin, read=self.taint.read,
+        )  # fmt: skip
+        return Orchestrator(suggestions, run).tools()
 
     def _suggest_tool(self, suggestions: Proposing, notes: NoteTools) -> Tool:
         run = SuggestingRun(
