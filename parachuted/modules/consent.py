@@ -125,11 +125,15 @@ def _agent(name: str, agent: AgentConfig) -> AgentConsent:
     return AgentConsent(
         name=visible(name),
         description=visible(agent.description),
-        may="read and write" if agent.may_write else "read" if agent.may_read else "reach no note",
+        may=("read and write" if agent.may_write else "read" if agent.may_read else "reach no note") + _lane(agent),
         paths=_all(paths),
         bash=_yes_or_list(agent.bash),
         network=network,
     )
+
+
+def _lane(agent: AgentConfig) -> str:
+    return f" (and write {_listed(_all(agent.lane))} even after it has read a stranger's text)" if agent.may_write and agent.lane else ""
 
 
 def _agent_line(agent: AgentConsent) -> str:

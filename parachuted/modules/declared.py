@@ -126,11 +126,14 @@ def describe(module: Module | type[Module], manifest: Manifest) -> Declared:
 
 
 def unapproved(agents: Mapping[str, AgentConfig], manifest: Manifest) -> list[str]:
-    """What is wrong with agents that a class declares: what reaches beyond the vault stands in the manifest, where a person sees it."""
-    beyond = [
-        name for name, one in agents.items() if name not in manifest.agents and (one.bash or one.wants_network or one.allow_user_skills)
-    ]
-    return [f"agents.{name} asks for bash, network or the person's skills: say it in manifest.yaml, to be approved" for name in beyond]
+    """What is wrong with agents that a class declares: what reaches beyond the vault, or is trusted more than others, stands in the
+    manifest, where a person sees it.
+    """
+    return [_SAY_IT.format(name) for name, one in agents.items() if name not in manifest.agents and _reaches_beyond(one)]
+
+
+def _reaches_beyond(agent: AgentConfig) -> bool:
+    return bool(agent.bash or agent.wants_network or agent.outside_paths or agent.lane or agent.allow_user_skills)
 
 
 def resolve_handler(module: Module, handler: str) -> Callable[..., object]:
@@ -275,10 +278,8 @@ class _Describing:
                 self._problems.append(
                     f"agents.{name} is one thing in {self._cls.__name__} and another in manifest.yaml: say it in one place"
                 )
-            elif name not in found and (agent.bash or agent.wants_network or agent.allow_user_skills):
-                self._problems.append(
-                    f"agents.{name} asks for bash, network or the person's skills: say it in manifest.yaml, to be approved"
-                )
+            elif name not in found and _reaches_beyond(agent):
+                self._problems.append(_SAY_IT.format(name))
             found[name] = agent
         return found
 
@@ -307,4 +308,7 @@ def _doubles(names: list[str], what: str) -> list[str]:
 
 _ADAPTER = TypeAdapter(Declared)
 _AGENT = TypeAdapter(AgentConfig)
+_SAY_IT = (
+    "agents.{} asks for bash, network, a folder beside the vault, a lane or the person's skills: say it in manifest.yaml, to be approved"
+)
 _PERMISSIONS = TypeAdapter(Permissions)

@@ -259,14 +259,17 @@ def test_agents_that_cannot_be_are_told():
             "shell": {"bash": ["git"]},
             "net": {"network": True},
             "skilled": {"allow_user_skills": True},
+            "outside": {"paths": ["~/Work/"]},
+            "laned": {"paths": ["a/"], "lane": ["a/"]},
         }
 
     assert problems(Agents, "agents: {twice: {paths: [b/]}}\n") == [
         "agents.twice is one thing in Agents and another in manifest.yaml: say it in one place",
         "agents.wrong.path: is not known here",
         *(
-            f"agents.{name} asks for bash, network or the person's skills: say it in manifest.yaml, to be approved"
-            for name in ("shell", "net", "skilled")
+            f"agents.{name} asks for bash, network, a folder beside the vault, a lane or the person's skills: say it in manifest.yaml, "
+            "to be approved"
+            for name in ("shell", "net", "skilled", "outside", "laned")
         ),
     ]
 
