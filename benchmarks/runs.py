@@ -18,6 +18,7 @@ from benchmarks.report import Figure
 from parachuted.agents import Backend, Box, ClaudeSettings, Job, Limits, Native, make_backend
 from parachuted.agents.gateway import Gateway, Ledger, MoneyLimits
 from parachuted.agents.heavy import load_heavy
+from parachuted.agents.sandbox.program import find_cli
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.grants.agent_config import SandboxConfig
 from parachuted.testing import Block, Request, ScriptedMessages, say
@@ -40,7 +41,7 @@ class _Rig:
     async def first_byte(self, native: Native | None, begun_at: float) -> float:
         """Run once; seconds from `begun_at` until the model was asked."""
         del self.asked[:]
-        self.api.add(self._answer)
+        self.api.add(self.answer)
         job = Job(
             id=str(uuid4()), watcher="AGENTS.md", system_prompt="You tend notes.", prompt="Something changed.", tools=(),
             limits=Limits(timeout_s=60.0, max_turns=5, max_cost_usd=1.0), changes=(), at=datetime.now(UTC), native=native,
@@ -50,21 +51,22 @@ class _Rig:
                 pass
         return self.asked[0] - begun_at
 
-    def _answer(self, _request: Request) -> list[Block]:
+    def answer(self, _request: Request) -> list[Block]:
+        """Note when it was asked."""
         self.asked.append(time.perf_counter())
         return [say("done")]
 
 
 def runs(folder: Path) -> Iterator[Figure]:
-    """With our own tools alone, in a container that was started ahead, and in one that was not."""
+    """The CLI by itself; with our own tools alone, in a container that was started ahead, and in one that was not."""
     with _engine(folder) as engine:
         spans = asyncio.run(_measure(folder, engine))
-    for name, seconds, bound in zip(("our tools only", "warm container", "cold container"), spans, (1.0, 1.2, 4.0), strict=True):
-        if seconds:
-            note = f"(slowest of {len(seconds)}: {max(seconds):.2f} s)"
-            yield Figure(
-                name=f"run start to the model's first byte, {name}", value=statistics.median(seconds), unit="s", bound=bound, note=note
-            )
+    names = ("the bare CLI", "our tools only", "warm container", "cold container")
+    for name, seconds, bound in zip(names, spans, (None, 1.0, 1.2, 4.0), strict=True):
+        note = f"(slowest of {len(seconds)}: {max(seconds):.2f} s)"
+        yield Figure(
+            name=f"run start to the model's first byte, {name}", value=statistics.median(seconds), unit="s", bound=bound, note=note
+        )
 
 
 @contextlib.contextmanager
@@ -79,7 +81,8 @@ def _engine(folder: Path) -> Iterator[Mapping[str, str]]:
         yield {**env, **ours}
 
 
-async def _measure(folder: Path, engine: Mapping[str, str]) -> tuple[list[float], list[float], list[float]]:
+async def _measure(folder: Path, engine: Mapping[str, str]) -> tuple[list[float], ...]:
+    """Each kind of run in turn, so that what else the machine does falls on all alike."""
     await load_heavy("claude")  # its import is the first run's alone
     async with ScriptedMessages() as api, _boxes(folder, engine, is_pooled=True) as warm, _boxes(folder, engine, is_pooled=False) as cold:
         gateway = Gateway(
@@ -88,15 +91,32 @@ async def _measure(folder: Path, engine: Mapping[str, str]) -> tuple[list[float]
         )  # fmt: skip
         rigs = [_rig(folder, api, gateway, boxes) for boxes in (warm, cold)]
         try:
-            ours = [await rigs[0].first_byte(None, time.perf_counter()) for _ in range(_RUNS)]
-            from_cold = [await _boxed(rigs[1], cold) for _ in range(_RUNS)]
-            from_warm = []
-            for _ in range(_RUNS + 1):
-                from_warm.append(await _boxed(rigs[0], warm))
+            await _boxed(rigs[0], warm)
+            spans: tuple[list[float], ...] = ([], [], [], [])
+            for _ in range(_RUNS):
                 await asyncio.sleep(_WARM_S)
+                spans[0].append(await _bare(rigs[0], folder))
+                spans[1].append(await rigs[0].first_byte(None, time.perf_counter()))
+                spans[2].append(await _boxed(rigs[0], warm))
+                spans[3].append(await _boxed(rigs[1], cold))
         finally:
             await gateway.close()
-    return ours, from_warm[1:], from_cold
+    return spans
+
+
+async def _bare(rig: _Rig, folder: Path) -> float:
+    """The reference: the CLI by itself, straight to the model, with none of our parts."""
+    del rig.asked[:]
+    rig.api.add(rig.answer)
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "ANTHROPIC_BASE_URL": rig.api.url, "ANTHROPIC_API_KEY": "none"}
+    command = [str(find_cli()), "-p", "Something changed.", "--model", _MODEL, "--tools", "", "--setting-sources="]
+    begun_at = time.perf_counter()
+    process = await asyncio.create_subprocess_exec(
+        *command, env={**env, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}, cwd=folder,
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    await process.wait()
+    return rig.asked[0] - begun_at
 
 
 async def _boxed(rig: _Rig, boxes: Sandboxes) -> float:
