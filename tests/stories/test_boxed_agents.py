@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -36,6 +37,7 @@ from parachuted.modules import Module
 class Keeper(Module):
     pass
 """
+MENDING = "sed -i s/broken/mended/ Daily/today.md; mkdir -p Projects; echo x > Projects/x.md; echo x > AGENTS.md"
 RUN = "/api/agents/keeper/tidy/run"
 
 
@@ -148,3 +150,61 @@ async def test_a_module_that_is_switched_off_has_its_agents_ended(engine: Mappin
         await life.until(lambda: len(api.asked) == 1, 60)
         assert (await call(life, "POST", "/api/modules/keeper/disable"))[0] == 200
         assert "was switched off" in (await asyncio.wait_for(asked, 5))[1]
+
+
+async def test_the_maintenance_agent_has_a_shell_in_a_container_and_changes_only_what_is_its_to_mend(
+    engine: Mapping[str, str], home: Path, vault: Path
+):
+    save(vault / "Daily/today.md", "# Today\n\n- broken\n")
+    save(vault / "Projects/x.md", "# X\n")
+    async with boxed(engine, home, vault) as box:
+        life, api = box.life, box.api
+        await life.settled()
+        api.add(
+            [native("Bash", command="find /vault -name '*.md'; id -u; ls -a ~", description="look")],
+            [use("list_system_files"), native("Bash", command=MENDING, description="mend")],
+            [native("Bash", command="python3 -c 'import socket; socket.create_connection((\"1.1.1.1\", 53), 2)'", description="reach out")],
+            [say("Mended.")],
+        )  # fmt: skip
+        ran = await post(life, "/api/maintenance", {"prompt": "Why is today broken?"})
+
+        assert (ran["wrote"], ran["warning"]) == (["Daily/today.md"], None)
+        assert (vault / "Daily/today.md").read_text() == "# Today\n\n- mended\n"
+        assert (vault / "Projects/x.md").read_text() == "# X\n"
+        assert sorted(os.listdir(vault)) == [".parachute", "Daily", "Projects"]  # noqa: PTH208
+        last = str(api.asked[-1].body["messages"])
+        assert "Not written: Projects/x.md" in last
+        assert "Network is unreachable" in last
+        assert "Projects/x.md\\n" not in str(api.asked[1].body["messages"])
+
+
+async def test_an_agent_that_may_reach_one_host_reaches_no_other_and_nothing_of_this_machine(
+    engine: Mapping[str, str], home: Path, vault: Path, module: Path
+):
+    (module / "manifest.yaml").write_text(
+        MANIFEST.replace("bash: [git, cat, ls, sed]", "bash: true\n    network: [a.invalid, localhost.invalid]")
+    )
+    save(vault / "Work/plan.md", "# Plan\n")
+    fetch = "python3 -c 'import urllib.request as u; print(u.urlopen(\"http://{0}\", timeout=5).read())' 2>&1 | tail -1"
+    async with boxed(engine, home, vault) as box, asyncio.TaskGroup() as group:
+        life, api = box.life, box.api
+        await installed(life, module)
+        await life.settled()
+        port = life.daemon.port
+        api.add(
+            [native("Bash", command=fetch.format("b.invalid"), description="another host")],
+            [native("Bash", command=fetch.format("a.invalid"), description="the host")],
+            [native("Bash", command=fetch.format(f"127.0.0.1:{port}/api/health"), description="the daemon")],
+            [say("Done.")],
+        )
+        asked = group.create_task(post(life, RUN, {"prompt": "Fetch."}))
+        await life.until(lambda: life.told("permission.requested"), 60)
+        (question,) = life.told("permission.requested")
+        assert (question["kind"], question["what"]) == ("network", "b.invalid:80")
+        assert (await call(life, "POST", f"/api/permissions/{question['id']}", json={"answer": "never"}))[0] == 200
+        await asked
+
+        said = [str(request.body["messages"][-1]) for request in api.asked[1:]]
+        assert "403" in said[0]
+        assert "502" in said[1]
+        assert '"status"' not in said[2]
