@@ -8,6 +8,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -110,7 +111,7 @@ def engine() -> Iterator[Mapping[str, str]]:
 @pytest.fixture
 async def sandboxes(engine: Mapping[str, str], tmp_path: Path) -> AsyncIterator[Sandboxes]:
     """Sandboxes in which agents can run: the image is there, made of this machine's own programs. None is started ahead."""
-    made = Sandboxes(folder=tmp_path / "slots", env=engine, label=tmp_path.name, is_pooled=False)
+    made = Sandboxes(folder=tmp_path / "slots", env=engine, label=f"{tmp_path.name}-{uuid4().hex}", is_pooled=False)
     if (await made.status()).image is None:
         async for _line in made.build(offline=True):
             pass

@@ -18,7 +18,6 @@ from typing import Any, cast
 import docker
 import docker.constants
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
-from requests.exceptions import RequestException
 
 from parachuted.agents.sandbox.box_spec import (
     BUILT_IMAGE,
@@ -118,7 +117,7 @@ class Engine:
                 self._client.api.remove_container(container, force=True, v=True)
             except NotFound:
                 return
-            except (APIError, DockerException, RequestException) as error:  # such as: its removal is in progress already
+            except (DockerException, OSError) as error:  # such as: its removal is in progress already
                 if time.monotonic() > until:
                     raise AgentUnavailableError(f"the engine did not end a container: {_words(error)}") from error
             time.sleep(_LOOK_S)
@@ -165,7 +164,7 @@ class Engine:
 def _in_words(what: str) -> Iterator[None]:
     try:
         yield
-    except (DockerException, RequestException, OSError) as error:
+    except (DockerException, OSError) as error:
         raise AgentUnavailableError(f"{what} ({_words(error)})") from error
 
 

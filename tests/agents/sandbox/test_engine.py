@@ -1,6 +1,7 @@
 import json
 import threading
 import time
+from uuid import uuid4
 
 import pytest
 
@@ -12,6 +13,8 @@ from parachuted.grants.agent_config import SandboxConfig
 from tests.agents.sandbox.conftest import CLI
 from tests.engine import containers
 
+LABEL = f"engine-{uuid4().hex}"
+
 
 @pytest.fixture
 def docker(engine, sandboxes):
@@ -22,7 +25,7 @@ def docker(engine, sandboxes):
 
 def launch(docker, slot):
     shape = Shape(config=SandboxConfig(), is_writable=True, cli=CLI)
-    return docker.launch(shape, slot, docker.image(), user=container_user(), daemon="engine-test")
+    return docker.launch(shape, slot, docker.image(), user=container_user(), daemon=LABEL)
 
 
 def told(launched, *command):
@@ -33,7 +36,7 @@ def told(launched, *command):
 
 
 def left(engine):
-    return containers(engine, of="org.parachuted.daemon=engine-test")
+    return containers(engine, of=f"org.parachuted.daemon={LABEL}")
 
 
 def test_nobody_who_answers_is_told_in_words(tmp_path):
@@ -47,7 +50,7 @@ def test_what_was_launched_waits_and_is_known_by_its_label(docker, engine, tmp_p
 
     launched = launch(docker, slot)
 
-    assert docker.strays("engine-test") == {launched.id: slot.id}
+    assert docker.strays(LABEL) == {launched.id: slot.id}
     assert docker.strays("another") == {}
     launched.stream.close()
     docker.remove(launched.id)

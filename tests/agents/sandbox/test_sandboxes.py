@@ -1,6 +1,7 @@
 import asyncio
 import os
 import time
+from uuid import uuid4
 
 import pytest
 
@@ -238,23 +239,24 @@ async def test_folders_that_are_no_slots_are_never_mounted(sandboxes, tmp_path):
                 pass
 
 
-async def test_containers_that_a_killed_daemon_left_are_swept_and_no_one_elses(tmp_path, engine, sandboxes, run):
-    lost = Sandboxes(folder=tmp_path / "slots2", env=engine, label="lost")
-    theirs = Sandboxes(folder=tmp_path / "slots3", env=engine, label="theirs")
+async def test_containers_that_a_killed_daemon_left_are_swept_and_no_one_elses(tmp_path, engine, sandboxes):
+    labels = [uuid4().hex, uuid4().hex]
+    lost = Sandboxes(folder=tmp_path / "slots2", env=engine, label=labels[0])
+    theirs = Sandboxes(folder=tmp_path / "slots3", env=engine, label=labels[1])
     leaving = [which.prepare() for which in (lost, theirs)]
     slots = [await one.__aenter__() for one in leaving]
     await asyncio.gather(*(asyncio.wrap_future(which._seats[slot.work].start) for which, slot in zip((lost, theirs), slots, strict=True)))
     (slots[0].work / "left").write_text("x")
-    again = Sandboxes(folder=tmp_path / "slots2", env=engine, label="lost")
+    again = Sandboxes(folder=tmp_path / "slots2", env=engine, label=labels[0])
 
     assert await again.sweep() == 1
 
-    assert containers(engine, of="org.parachuted.daemon=lost") == []
-    assert len(containers(engine, of="org.parachuted.daemon=theirs")) == 1
+    assert containers(engine, of=f"org.parachuted.daemon={labels[0]}") == []
+    assert len(containers(engine, of=f"org.parachuted.daemon={labels[1]}")) == 1
     assert list((tmp_path / "slots2").iterdir()) == []
     for one in leaving:
         await one.__aexit__(None, None, None)
-    assert containers(engine, of="org.parachuted.daemon=theirs") == []
+    assert containers(engine, of=f"org.parachuted.daemon={labels[1]}") == []
 
 
 async def test_a_build_of_the_image_tells_how_it_goes(sandboxes):
