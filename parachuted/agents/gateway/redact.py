@@ -11,6 +11,7 @@ _SHORTEST = 8
 _SHAPES = re.compile(
     r"((?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{12,})"
     r"|(\bpara_[A-Za-z0-9_]{16,})"
+    r"|(://)[^/\s@]+@"
     r"|((?i:\bbearer)\s+)[A-Za-z0-9._~+/=-]{8,}"
     r"|((?i:x-api-key|authorization)\\?[\"']?\s*[:=]\s*\\?[\"']?)(?!(?i:bearer)\s)[^\s\"',;}]{8,}"
     r"|(\\?\"(?:access|refresh)_?[tT]oken\\?\"\s*:\s*\\?\")[^\"\\]+"
@@ -27,7 +28,7 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
 
 def _replaced(found: re.Match[str]) -> str:
     kept = next((group for group in found.groups()[2:] if group is not None), "")
-    return kept + SHOWN
+    return kept + SHOWN + ("@" if kept == "://" else "")
 
 
 class RedactedLines(logging.Formatter):

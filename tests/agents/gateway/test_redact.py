@@ -24,6 +24,7 @@ KEY = "sk-ant-api03-canary-0123456789"
         '{"accessToken": "canary", "refreshToken":"canary"}',
         json.dumps({"text": '{"accessToken": "canary"}'}),
         '{"access_token": "canary"}',
+        "asked http://me:canary@10.0.0.1:11434/v1",
         "para_canaryCANARY0123456789canary",
     ],
 )
@@ -36,7 +37,8 @@ def test_a_known_secret_of_any_shape_is_not_shown():
 
 
 @pytest.mark.parametrize(
-    "text", ["task-0123456789abcdef ended", "run-2026", "the bearer of news", "authorization: none", "a token a day", ""]
+    "text",
+    ["task-0123456789abcdef ended", "run-2026", "the bearer of news", "authorization: none", "a token a day", "http://a.test/x@y"],
 )
 def test_other_words_stay_as_they_are(text):
     assert redact(text) == text
