@@ -13,8 +13,8 @@ from parachuted.api.sight import is_hidden
 from parachuted.events import CATALOG, Event
 from parachuted.keys import Grant, Identity, Scope, granted
 
-_ROOMS = {"file": "vault", "watch": "curator", "task": "curator", "run": "curator", "budget": "curator", "tool": "curator", "permission": "curator"}
-_ROOMS |= {"suggestion": "curator"}
+_ROOMS = {"file": "vault", "watch": "curator", "task": "curator", "run": "curator", "budget": "curator", "tool": "curator"}
+_ROOMS |= {"permission": "curator", "suggestion": "curator"}
 _ROOMS |= {"session": "chat", "context": "chat", "chat": "chat", "daily": "daily", "brain": "brain"}
 _OTHERS = "system"
 _FREE_TEXT = {"reason": ""}  # what an agent says of a run may name any note

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from parachuted.suggestions.suggestion import Suggestion
-from parachuted.vault import Author, History, Objects, Write, diff_of, printable
+from parachuted.vault import PERSONS, Author, History, Objects, Write, diff_of, printable
 
 NAME = "suggestion"
 
@@ -14,7 +14,7 @@ NAME = "suggestion"
 def save_run(
     history: History, objects: Objects, suggestion: Suggestion, author: Author, *, by: str, writes: Sequence[Write], at: datetime
 ) -> None:  # fmt: skip
-    """Keep the document of the run that applied it. Blocks. Raises StorageFailedError."""
+    """Keep the document of the run that applied it, which counts in no budget of agents. Blocks. Raises StorageFailedError."""
     path = printable(suggestion.path)
     document: dict[str, object] = {
         "id": author.run,
@@ -41,7 +41,7 @@ def save_run(
         "suggestion": {"id": suggestion.id, "source_agent": suggestion.source_agent, "resolved_by": by},
     }
     history.save_run(
-        str(author.run), started=at, watcher=suggestion.path, outcome="changed", causes=list(author.causes), document=document
+        str(author.run), started=at, watcher=suggestion.path, outcome=PERSONS, causes=list(author.causes), document=document
     )  # fmt: skip
 
 

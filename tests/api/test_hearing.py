@@ -24,6 +24,9 @@ def event(name: str, /, **data: object) -> Event:
 
 ALL = hearing_of(Identity(kind="loopback", id="l", name="l", scopes=EVERYTHING))
 PROJECTS = who("*:read", paths=("Projects/**",))
+SUGGESTED = {
+    "id": "s1", "action": "update", "path": "Projects/a.md", "target_module": "vault", "source_agent": "x", "run": "r", "causes": [],
+}  # fmt: skip
 SEEN = {
     "file.created": {"path": "Projects/a.md", **CHANGE},
     "file.modified": {"path": "Projects/a.md", **CHANGE},
@@ -43,6 +46,8 @@ SEEN = {
         "cost_usd": 0.0,
     },
     "run.undone": {"run": "r", "runs": ["r"], "paths": ["Projects/a.md"], "kept": {"Projects/b.md": ["x"]}, "undo": "u"},
+    "suggestion.created": SUGGESTED,
+    "suggestion.resolved": {**SUGGESTED, "status": "approved", "resolved_by": "user", "applied_run": "r"},
     "budget.exceeded": {"task": "t", "watcher": "Projects/a.md", "budget": "day", "limit": 1},
 }
 
