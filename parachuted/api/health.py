@@ -60,6 +60,7 @@ class Health:
         """What is told of notes is told of those that the caller may read; problems may be about any, and are for who sees all."""
         parts, sight = self._parts, Sight(self._parts.root, grant)
         now, sees_all = parts.clock(), grant.alternatives is None
+        size = parts.pruning.known
         return {
             "pid": os.getpid(),
             "uptime": (now - parts.started).total_seconds(),
@@ -79,6 +80,7 @@ class Health:
             "freshness": {"behind": [printable(watcher) for watcher in parts.reviews.watchers() if sight.sees(watcher)]},
             "budget": {**asdict(parts.budget.limits), **parts.budget.used(now)},
             "problems": parts.problems.all() if sees_all else {},
+            "history": {"texts": size.texts, "bytes": size.text_bytes + size.record_bytes} if sees_all and size is not None else None,
             "modules": [],
             "bots": {},
         }

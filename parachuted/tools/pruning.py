@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
@@ -54,10 +55,17 @@ class Pruning:
         except (ParachuteError, OSError) as error:
             self._report("history size", f"the history could not be brought to its size, and is tried again tomorrow: {error}")
             return None
-        self._size = None
         self._report("history size", None)
+        self._size = None
+        with contextlib.suppress(ParachuteError, OSError):  # told by the next pass, if it lasts
+            await self.size()
         log.info("the history was pruned", extra=asdict(pruned))
         return pruned
+
+    @property
+    def known(self) -> Size | None:
+        """What the history took when that was last looked at; None before the first time."""
+        return self._size[1] if self._size is not None else None
 
     async def size(self) -> Size:
         """What the history takes, as of the last minute. Raises StorageFailedError, OSError."""

@@ -25,7 +25,7 @@ async def test_asked_for_details_it_tells_what_is_watched_what_waits_and_what_wa
 
     assert set(health) == {
         *("status", "version", "timestamp", "pid", "uptime", "vault", "agent", "tasks", "waiting", "freshness", "budget", "problems"),
-        *("docker", "modules", "bots"),
+        *("docker", "modules", "bots", "history"),
     }
     assert health["pid"] == os.getpid()
     assert isinstance(health["uptime"], float)

@@ -99,7 +99,8 @@ async def test_a_disk_that_refuses_is_told_until_it_does_not(error: Exception):
 async def test_the_size_is_asked_for_once_a_minute_and_after_a_pass():
     retention = Counting()
     one = pruning(retention, {})
-    assert [await one.size(), await one.size()] == [SIZE, SIZE]
+    assert one.known is None
+    assert [await one.size(), await one.size(), one.known] == [SIZE, SIZE, SIZE]
     assert retention.sizes == 1
     await one.prune()
     await one.size()
