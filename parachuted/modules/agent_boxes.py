@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from parachuted.agents import Box
+from parachuted.agents import Box, Native
 from parachuted.agents.sandbox.proxy import Proxy, open_proxy
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.errors import StorageFailedError
@@ -57,10 +57,12 @@ class AgentBoxes:
                 box = Box(
                     config=config, work=slot.work, is_writable=is_writable, home=slot.home, sockets=slot.sockets, network=grant.network
                 )  # fmt: skip
+                commands = Commands(boxed)
                 native = make_native(
                     grant=grant, box=box, checkout=checkout, taint=boxed.taint, hooks=boxed.hooks, audit=boxed.audit,
-                    check_command=check_command,
+                    check_command=commands.objection,
                 )  # fmt: skip
+                native = commands.asking(native)
                 async with _way_out(boxed, slot.sockets):
                     yield Opened(native=native, told=_told(filled))
                 last = await checkout.check_in("the end of the run")
@@ -83,6 +85,35 @@ class AgentBoxes:
             uid=self.sandboxes.user[0], outside=outside, user_home=self.user_home, private=self.private, audit=self.audit,
             wrote=boxed.wrote,
         )  # fmt: skip
+
+
+class Commands:
+    """The gate of shell commands of one run, and the question to a person for one that is beyond the list."""
+
+    def __init__(self, boxed: BoxedRun) -> None:
+        self._boxed = boxed
+        self._allowed: set[str] = set()
+
+    def objection(self, command: str, allowed: bool | tuple[str, ...]) -> str | None:  # noqa: FBT001  the gate's own shape
+        """As `check_command`, but for what a person has just allowed."""
+        return None if command in self._allowed else check_command(command, allowed)
+
+    def asking(self, native: Native) -> Native:
+        """The same tools, where a shell's command beyond the list is asked for. Who has read strangers' text asks for none."""
+
+        async def before(name: str, arguments: Mapping[str, object]) -> str | None:
+            command, boxed = arguments.get("command"), self._boxed
+            if name != "Bash" or not isinstance(command, str) or "Bash" not in native.tools or boxed.taint or boxed.ask_command is None:
+                return await native.before(name, arguments)
+            if check_command(command, boxed.grant.bash) is None or not await boxed.ask_command(command):
+                return await native.before(name, arguments)
+            self._allowed.add(command)
+            try:
+                return await native.before(name, arguments)
+            finally:
+                self._allowed.discard(command)
+
+        return replace(native, before=before)
 
 
 @asynccontextmanager

@@ -33,8 +33,8 @@ from parachuted.vault import Author, History, Objects, Written
 class BoxedRun:
     """What a run's container is made from.
 
-    `wrote` hears of each write that was checked in; `put_forward` takes what it may not write, and `ask_host` asks a person whether it may
-    reach a host that it was not granted.
+    `wrote` hears of each write that was checked in; `put_forward` takes what it may not write; `ask_host` and `ask_command` ask a person
+    whether it may reach a host, or run a command, that it was not granted.
     """
 
     run: str
@@ -47,6 +47,7 @@ class BoxedRun:
     wrote: Callable[[Written], None]
     put_forward: PutForward | None
     ask_host: Callable[[str], Awaitable[bool]] | None = None
+    ask_command: Callable[[str], Awaitable[bool]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

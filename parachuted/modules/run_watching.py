@@ -69,6 +69,10 @@ class Watching:
         """Whether a person allows it that host and port now."""
         return await self._asked(Wish(kind="network", what=host))
 
+    async def command(self, command: str) -> bool:
+        """Whether a person allows it that command now."""
+        return await self._asked(Wish(kind="bash", what=command))
+
     async def _asked(self, wish: Wish) -> bool:
         """Nobody is asked by a run that nobody waits for."""
         if not self.grant.asks or self.permissions is None:

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from parachuted.agents.sandbox.box_spec import Image, Shape, Slot
+from parachuted.agents.sandbox.options import container_options
 from parachuted.grants.agent_config import AgentConfig, SandboxConfig
 from parachuted.grants.agent_grant import AgentGrant, Entry
 from parachuted.grants.granting import ENTRIES, EXPLICIT, MAINTENANCE, PRESENT, build_grant, curator_grant, may_begin, narrowing_of
@@ -48,6 +50,19 @@ def test_whichever_way_it_begins_an_agent_may_the_same(said, entry):
         name: getattr(other, name) for name in AgentGrant.__slots__ if name != "asks"
     }
     assert other.asks == (entry in PRESENT)
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_whichever_way_it_begins_its_container_is_the_same_to_the_last_option(entry, tmp_path):
+    slot = Slot(id="s", **{name: tmp_path / name for name in ("work", "home", "sockets", "outside")})
+
+    def options(way: Entry) -> dict[str, object]:
+        grant = granted({**ADMIN, "sandbox": {"workspace_access": "rw", "memory": "1g"}}, entry=way)
+        shape = Shape(config=grant.sandbox, is_writable=grant.sandbox.workspace_access == "rw", cli=tmp_path / "cli")
+        return container_options(shape, slot, Image(name="i", kind="built"), user=(1000, 1000), daemon="d")
+
+    assert options(entry) == options("module")
+    assert options(entry)["HostConfig"]["NetworkMode"] == "none"
 
 
 def test_an_agent_that_is_told_nothing_is_given_nothing():

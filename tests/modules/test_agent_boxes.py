@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -146,3 +146,33 @@ async def test_why_there_is_none_is_the_sandboxes_to_say(bench: Bench):
     assert await bench.boxes.problem() is None
     bench.slots.says = "install docker.io"
     assert await bench.boxes.problem() == "install docker.io"
+
+
+@pytest.mark.parametrize("answer", [True, False])
+async def test_a_command_beyond_the_list_is_asked_of_a_person_once_each_time(bench: Bench, answer: bool):  # noqa: FBT001  a parameter of the test
+    asked: list[str] = []
+
+    async def ask(command: str) -> bool:
+        asked.append(command)
+        return answer
+
+    async with bench.boxes.open(replace(bench.run(), ask_command=ask)) as opened:
+        native = opened.native
+        assert await native.before("Bash", {"command": "git status"}) is None
+        assert asked == []
+        for number in (1, 2):
+            assert (await native.before("Bash", {"command": "make all"}) is None) == answer
+            assert asked == ["make all"] * number
+        assert await native.before("Bash", {"command": "make more", "run_in_background": True}) is not None
+        bench.taint.read("Inbox/a.md", "imported")
+        assert "strangers" in str(await native.before("Bash", {"command": "rm all"}))
+        assert "rm all" not in asked
+
+
+async def test_an_agent_without_a_shell_asks_for_no_command(bench: Bench):
+    async def ask(_command: str) -> bool:
+        raise AssertionError
+
+    run = replace(bench.run(bash=False, paths=["~/x/", "Work/**"]), ask_command=ask)
+    async with bench.boxes.open(run) as opened:
+        assert await opened.native.before("Bash", {"command": "ls"}) is not None
