@@ -6,6 +6,7 @@ from uuid import uuid4
 import pytest
 
 from parachuted.agents.sandbox import HOME_IN_BOX, Sandboxes
+from parachuted.agents.sandbox.sandboxes import dockerfile_text
 from parachuted.errors import AgentUnavailableError
 from parachuted.grants.agent_config import SandboxConfig
 from tests.agents.sandbox.conftest import boxed, spec_of
@@ -261,6 +262,14 @@ async def test_containers_that_a_killed_daemon_left_are_swept_and_no_one_elses(t
 
 async def test_a_build_of_the_image_tells_how_it_goes(sandboxes):
     assert [line async for line in sandboxes.build(offline=True)][-1] == "made parachute-sandbox:host"
+
+
+def test_the_image_that_is_built_has_what_the_daemon_needs_in_it_and_no_root():
+    text = dockerfile_text()
+
+    assert text.startswith("#")
+    assert "python3" in text  # the first process is one
+    assert text.index("USER agent") > text.index("useradd")
 
 
 async def test_a_build_that_fails_says_why(sandboxes):
