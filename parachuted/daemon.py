@@ -449,6 +449,7 @@ class Daemon:
                     self.problems.set(f"rescued:{number}", said)
             self.problems.set("disk", self.store.trouble)
             self.search.look()
+            self.problems.set("suggestions", self.suggestions.trouble)
             self.problems.set("audit", self.audit.trouble or self.audit.broken)
             self.problems.set("state", None if self._journal.exists() else _STATE_IS_GONE)
 

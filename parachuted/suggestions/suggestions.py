@@ -79,7 +79,7 @@ class Suggestions:
         self._applier = Applier(parts.root, parts.store, parts.objects)
         self._busy: set[str] = set()
         self._filing = asyncio.Lock()
-        self.trouble: str | None = None
+        self.trouble: str | None = None  # for a person: why a file does not say what is so
 
     def all(self, *, status: Status | None = None, sees: Callable[[str], bool] = lambda _path: True) -> list[Suggestion]:
         """Those that exist for who `sees` these files, the newest first."""
@@ -413,7 +413,9 @@ class Suggestions:
         try:
             self.shelf.put_up(record)
         except ParachuteError as error:
-            self.trouble = error.message
+            self.trouble = f"the file of a suggestion could not be written: {error.message}"
+        else:
+            self.trouble = None
 
     def _refuse_unaudited(self) -> None:
         if self._parts.audit.refusal is not None:

@@ -332,3 +332,16 @@ async def test_a_batch_is_each_of_those_that_it_stands_for_and_nothing_else(offi
     for names in ([other.id], [first.id, other.id], [batch.id, other.id]):
         with pytest.raises(EditRefusedError, match="a batch is of 2 to 50"):
             await office.suggestions.propose_several(names, proposal)
+
+
+async def test_an_approval_stands_when_its_file_cannot_follow_and_the_trouble_is_told_until_it_can(office):
+    office.write("a.md", "one\n")
+    made, other = await office.propose("a.md", {"text": "two\n"}), await office.propose("b.md", {"text": "b\n"}, "create")
+    file = office.paper(made)
+    file.unlink()
+    file.mkdir()
+    assert (await office.suggestions.approve(made.id)).status == "approved"
+    assert office.text("a.md") == "two\n"
+    assert "could not be written" in office.suggestions.trouble
+    await office.suggestions.reject(other.id)
+    assert office.suggestions.trouble is None
