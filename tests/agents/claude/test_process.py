@@ -135,6 +135,9 @@ async def test_complaints_go_to_the_log_line_by_line_and_cut(start, caplog):
     process = await start("printf 'one\\ntwo' >&2; printf '%5000s' x >&2; echo >&2; printf last >&2")
     await read(process)
     await process.close()
+    async with asyncio.timeout(5):
+        while len(caplog.records) < 3:  # the end of one pipe is noticed apart from that of the other
+            await asyncio.sleep(0.01)
 
     assert [record.args[0][:10] for record in caplog.records] == ["one", "two", "last"]
     assert max(len(record.getMessage()) for record in caplog.records) < 600
