@@ -68,16 +68,6 @@ class SystemFiles:
         cut = f"(the last {_LARGEST >> 10} KB of {len(data) >> 10})\n" if len(data) > _LARGEST else ""
         return cut + _without_secrets(data[-_LARGEST:].decode("utf-8", "replace"))
 
-    def copy_to(self, folder: Path) -> int:
-        """Put copies of all of them into an empty folder, for a container; how many."""
-        count = 0
-        for path in self.list():
-            target = folder / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(self.read(path), "utf-8", "replace")
-            count += 1
-        return count
-
     def _of_home(self) -> Iterator[str]:
         root = VaultRoot(self._home)
         for name in _SETTINGS:
