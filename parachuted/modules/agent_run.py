@@ -165,7 +165,8 @@ class AgentRun:
     def _boxed(self) -> BoxedRun:
         return BoxedRun(
             run=self.id, agent=self._definition.name, grant=self.grant, author=self._author, taint=self.taint, audit=self.audit,
-            hooks=self._hooks, wrote=self._written.append, put_forward=self._forward, ask_host=self._watching.host, ask_command=self._watching.command,
+            hooks=self._hooks, wrote=self._written.append, put_forward=self._forward, ask_host=self._watching.host,
+            ask_command=self._watching.command,
         )  # fmt: skip
 
     def _forwarding(self) -> Forwarding | None:

@@ -8,7 +8,8 @@ from dataclasses import replace
 from parachuted.events import Event
 from parachuted.modules.bounds import Bounds
 
-_UNBOUNDED = frozenset({"vault.problem", "tool.after", "permission.requested", "permission.answered"})  # words that may name any note, and what an agent read in any
+_UNBOUNDED = frozenset({"vault.problem", "tool.after", "permission.requested", "permission.answered"})
+"""Words that may name any note, and what an agent read in any."""
 _WORDS = "reason"
 
 
