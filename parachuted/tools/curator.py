@@ -92,6 +92,7 @@ class Curator:
             working = Working(run=str(task.run), agent=NAME, entry="bubble", since=account.started)
             outcome = await self._parts.at_work.hold(working, self._ask(account, files, audit))
         except AgentStoppedError as error:
+            self._lose_session(task, files.taint)
             audit.ended(Outcome(result="failed", reason=error.message))
             await self._stopped(looked, account, error.message)
             raise AgentUnavailableError(error.message) from error
@@ -101,6 +102,7 @@ class Curator:
             await asyncio.to_thread(self._accounts.wait, account, error.message)
             raise
         except asyncio.CancelledError:
+            self._lose_session(task, files.taint)
             audit.ended(Outcome(result="failed", reason="the run was ended with the daemon, and is done again"))
             raise
         audit.ended(outcome)
@@ -250,6 +252,16 @@ class Curator:
             went_on = before is not None and before["session_id"] == session and before["runs"] < _LONGEST_SESSION
             runs = before["runs"] + 1 if before is not None and went_on else 1
             self._sessions.put(watcher, {"backend": self._backend.name, "session_id": session, "runs": runs})
+        else:
+            self._lose_session(account.task, taint)
+
+    def _lose_session(self, task: Task, taint: Taint) -> None:
+        """A run that was cut short may have left what it read in its session, of which nobody has told: if that was a stranger's, the next
+        one begins anew.
+        """
+        if taint:
+            with contextlib.suppress(StorageFailedError):  # told elsewhere; the daemon is on its way down, or waits for its disk
+                self._sessions.drop(task.watcher)
 
     async def _end(self, looked: Sequence[Review], account: Account, outcome: Outcome, taint: Taint) -> None:
         """Record the end. The work is done and must not be done again, so while the disk refuses this waits for it."""

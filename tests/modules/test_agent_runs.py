@@ -274,3 +274,17 @@ async def test_an_agent_whose_interfaces_are_listed_calls_tools_of_their_provide
         await AgentRuns(parts, yard.parts).run(order(calls=("brain_do", "mail_do"), allowed_interfaces=allowed))
     offered = [[tool.name for tool in job.tools if tool.name.endswith("_do")] for job in backend.jobs]
     assert offered == [["brain_do", "mail_do"], ["brain_do"], []]
+
+
+async def test_a_session_remembers_what_a_run_of_it_read_that_was_ended(yard: Yard):
+    async def script(job: Job) -> list[Block]:
+        await call_tool(job.tools, "read_note", {"path": "Brain/clip.md"})
+        parts.at_work.end("you stopped it")
+        await asyncio.Event().wait()
+        return []
+
+    parts = yard.agents(ScriptedBackend(script), taints=SessionTaints(yard.state), origins=Origins(yard.state), suggestions=Filed())
+    with pytest.raises(AgentStoppedError):
+        await AgentRuns(parts, yard.parts).run(order(session="s-1"))
+    again = replace(parts, backend=ScriptedBackend([use("write_note", path="Brain/new.md", text="x"), say("ok")]))
+    assert (await AgentRuns(again, yard.parts).run(order(session="s-1"))).outcome.result == "suggested"
