@@ -71,7 +71,13 @@ async def test_an_agent_with_git_edits_a_note_which_is_checked_in_explained_and_
             [native("Bash", command="curl http://example.org", description="leak")],
             [say("Tidied.")],
         )
-        ran = await post(life, RUN, {"prompt": "Tidy up."})
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(post(life, RUN, {"prompt": "Tidy up."}))
+            await life.until(lambda: life.told("permission.requested"), 60)
+            (question,) = life.told("permission.requested")
+            assert (question["kind"], question["what"]) == ("bash", "curl http://example.org")
+            life.daemon.permissions.answer(str(question["id"]), "never")
+        ran = task.result()
 
         assert (ran["words"], ran["outcome"], ran["wrote"]) == ("Tidied.", "changed", ["Work/plan.md"])
         assert (vault / "Work/plan.md").read_text() == "# Plan\n\n- ONE\n- two\n"
