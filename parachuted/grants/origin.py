@@ -5,6 +5,7 @@ The method is information-flow control with one label, as in Denning's lattice (
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from parachuted.vault import printable
@@ -19,11 +20,21 @@ class Taint:
 
     def __init__(self) -> None:
         self._sources: dict[str, Origin] = {}
+        self._at_first: list[Callable[[], None]] = []
 
     def read(self, source: str, origin: Origin) -> None:
         """The run has seen a text: `source` is a vault path, or words such as `the prompt` or `an answer of example.org`."""
-        if origin in UNTRUSTED:
-            self._sources.setdefault(source, origin)
+        if origin not in UNTRUSTED:
+            return
+        is_first = not self._sources
+        self._sources.setdefault(source, origin)
+        if is_first:
+            for act in self._at_first:
+                act()
+
+    def at_first(self, act: Callable[[], None]) -> None:
+        """Have that done when the first of them is read, before its words are told; in the thread that reads, so it must not wait."""
+        self._at_first.append(act)
 
     def __bool__(self) -> bool:
         return bool(self._sources)

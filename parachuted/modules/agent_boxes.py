@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from parachuted.agents import Box, Native
@@ -14,6 +16,7 @@ from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.errors import StorageFailedError
 from parachuted.events.audit import Recorder
 from parachuted.grants.bash_rules import check_command
+from parachuted.grants.origin import Taint
 from parachuted.grants.origins import Origins
 from parachuted.modules.agent_parts import BoxedRun, Opened
 from parachuted.tools.checkin import Change
@@ -63,8 +66,8 @@ class AgentBoxes:
                     check_command=commands.objection,
                 )  # fmt: skip
                 native = commands.asking(native)
-                async with _way_out(boxed, slot.sockets):
-                    yield Opened(native=native, told=_told(filled))
+                async with _way_out(boxed, slot.sockets) as proxy:
+                    yield Opened(native=_closing(native, boxed.taint, proxy), told=_told(filled))
                 last = await checkout.check_in("the end of the run")
                 if last.refused:
                     log.info("some of an agent's last work was not taken over", extra={"run": boxed.run, "refused": len(last.refused)})
@@ -117,11 +120,13 @@ class Commands:
 
 
 @asynccontextmanager
-async def _way_out(boxed: BoxedRun, sockets: Path) -> AsyncIterator[None]:
-    """The filtering proxy, for a run that was granted any network. What a host answers is a stranger's text, after which there is none."""
+async def _way_out(boxed: BoxedRun, sockets: Path) -> AsyncIterator[Proxy | None]:
+    """The filtering proxy, for a run that was granted any network. What a host answers is a stranger's text, after which there is none: no
+    new connection, and of those that are open only the one that answered goes on, so that the answer comes whole.
+    """
     grant, taint = boxed.grant, boxed.taint
     if grant.network in ("none", ()):
-        yield
+        yield None
         return
 
     async def allowed(_host: str, _port: int) -> str | None:
@@ -134,8 +139,30 @@ async def _way_out(boxed: BoxedRun, sockets: Path) -> AsyncIterator[None]:
     proxy = Proxy(
         grant.network, allowed=allowed, beyond=beyond, reached=lambda host: taint.read(f"an answer of {host}", "web")
     )  # fmt: skip
+    loop = asyncio.get_running_loop()
+    taint.at_first(lambda: loop.call_soon_threadsafe(partial(proxy.cut, but_answered=True)))
     async with open_proxy(sockets, proxy):
-        yield
+        yield proxy
+
+
+def _closing(native: Native, taint: Taint, proxy: Proxy | None) -> Native:
+    """The same tools, of which none leaves a way out open for the next one, once the run has read a stranger's text."""
+    if proxy is None:
+        return native
+
+    def close() -> None:
+        if taint:
+            proxy.cut()
+
+    async def before(name: str, arguments: Mapping[str, object]) -> str | None:
+        close()
+        return await native.before(name, arguments)
+
+    async def after(name: str, arguments: Mapping[str, object], output: str) -> str:
+        close()
+        return await native.after(name, arguments, output)
+
+    return replace(native, before=before, after=after)
 
 
 def _told(filled: Filled) -> str:

@@ -33,3 +33,12 @@ def test_what_is_told_of_it_is_short_and_safe_to_show():
 
     assert taint.why().count("(web)") == 20
     assert "\x1b" not in taint.why()
+
+
+def test_what_is_to_be_done_at_the_first_strangers_text_is_done_once():
+    taint, done = Taint(), []
+    taint.at_first(lambda: done.append(bool(taint)))
+    for origin in ("you", "web", "bot"):
+        taint.read(f"{origin}.md", origin)
+
+    assert done == [True]

@@ -117,13 +117,18 @@ async def test_a_run_that_fails_leaves_nothing_but_what_was_checked_in_before(be
     assert bench.yard.text("Work/a.md") == "# One\n"
 
 
-async def asked(sockets: Path, host: str) -> str:
-    """What the proxy answers to who wants to be connected."""
+async def connected(sockets: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection to the proxy."""
     at = os.open(sockets, os.O_RDONLY)
     try:
-        reader, writer = await asyncio.open_unix_connection(f"/proc/self/fd/{at}/proxy.sock")
+        return await asyncio.open_unix_connection(f"/proc/self/fd/{at}/proxy.sock")
     finally:
         os.close(at)
+
+
+async def asked(sockets: Path, host: str) -> str:
+    """What the proxy answers to who wants to be connected."""
+    reader, writer = await connected(sockets)
     writer.write(f"CONNECT {host}:443 HTTP/1.1\r\n\r\n".encode())
     answer = await reader.read()
     writer.close()
@@ -176,3 +181,21 @@ async def test_an_agent_without_a_shell_asks_for_no_command(bench: Bench):
     run = replace(bench.run(bash=False, paths=["~/x/", "Work/**"]), ask_command=ask)
     async with bench.boxes.open(run) as opened:
         assert await opened.native.before("Bash", {"command": "ls"}) is not None
+
+
+async def test_what_is_open_to_the_network_ends_when_the_run_has_read_a_stranger_and_at_each_call_after_that(bench: Bench):
+    async with bench.boxes.open(bench.run(network=["a.invalid"])) as opened:
+        sockets, file = opened.native.box.sockets, {"file_path": "/vault/Work/a.md"}
+        acts = (
+            lambda: asyncio.to_thread(bench.taint.read, "Inbox/mail.md", "imported"),
+            lambda: opened.native.before("Read", file),
+            lambda: opened.native.after("Read", file, ""),
+        )
+        for act in acts:
+            reader, writer = await connected(sockets)
+            writer.write(b"CONNECT a.inva")
+            await asked(sockets, "b.invalid")  # which came after the other one
+            await act()
+            with contextlib.suppress(ConnectionResetError):
+                assert await asyncio.wait_for(reader.read(), 5) == b""  # a request may take ten seconds
+            writer.close()

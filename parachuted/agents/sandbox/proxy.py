@@ -108,6 +108,7 @@ class Proxy:
         self._network, self._allowed, self._beyond, self._reached = network, allowed, beyond, reached
         self._resolve, self._connect, self._limits = resolve, connect, limits or ProxyLimits()
         self._open: dict[asyncio.StreamWriter, asyncio.Task[object] | None] = {}
+        self._answered: set[asyncio.StreamWriter] = set()
         self._bytes = 0
 
     async def serve(self, near: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -128,11 +129,12 @@ class Proxy:
             log.info("a connection of a box was cut")
         finally:
             self._open.pop(writer, None)
+            self._answered.discard(writer)
             writer.close()
 
-    def cut(self) -> int:
-        """End all connections at once; how many there were."""
-        open_now = list(self._open.items())
+    def cut(self, *, but_answered: bool = False) -> int:
+        """End all connections at once, or all on which no answer has begun to come; how many there were."""
+        open_now = [(writer, task) for writer, task in self._open.items() if not (but_answered and writer in self._answered)]
         for writer, task in open_now:
             writer.transport.abort()
             if task is not None:
@@ -221,11 +223,10 @@ class Proxy:
                 out.write_eof()
 
     async def _fetch(self, far: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, silence: _Silence) -> None:
-        has_answered = False
         while data := await silence.read(far, _PIECE):
-            if not has_answered:
+            if writer not in self._answered:
+                self._answered.add(writer)
                 self._reached(host)
-                has_answered = True
             self._count(data)
             writer.write(data)
             await writer.drain()

@@ -231,6 +231,19 @@ async def test_a_cut_ends_all_connections_at_once(world, tmp_path):
     assert not (tmp_path / "proxy.sock").exists()
 
 
+async def test_a_cut_may_leave_the_answer_that_has_begun_to_come(world, tmp_path):
+    async with proxy(world, tmp_path) as made, tunnel(tmp_path) as (asking, out), tunnel(tmp_path) as (silent, _):
+        out.write(b"hello")
+        await asking.readexactly(len(world.answer))
+
+        assert made.cut(but_answered=True) == 1
+        assert await asyncio.wait_for(silent.read(), 5) == b""
+        out.write_eof()
+        assert await asyncio.wait_for(asking.read(), 5) == b""
+        await ended(made)
+        assert made.cut() == 0
+
+
 async def test_a_folder_with_a_long_name_has_its_socket_too(world, tmp_path):
     folder = tmp_path / ("long" * 30)
     folder.mkdir()
