@@ -20,7 +20,7 @@ class Taint:
 
     def __init__(self) -> None:
         self._sources: dict[str, Origin] = {}
-        self._at_first: list[Callable[[], None]] = []
+        self._at_first: list[Callable[[], object]] = []
 
     def read(self, source: str, origin: Origin) -> None:
         """The run has seen a text: `source` is a vault path, or words such as `the prompt` or `an answer of example.org`."""
@@ -32,7 +32,7 @@ class Taint:
             for act in self._at_first:
                 act()
 
-    def at_first(self, act: Callable[[], None]) -> None:
+    def at_first(self, act: Callable[[], object]) -> None:
         """Have that done when the first of them is read, before its words are told; in the thread that reads, so it must not wait."""
         self._at_first.append(act)
 
