@@ -96,7 +96,7 @@ class Permissions:
         """Answer a question. Raises NotFoundError when none waits by that id: it was answered, or nobody waits any more."""
         one = self._open.pop(question_id, None)
         if one is None:
-            raise NotFoundError(f"no question {question_id[:80]!r} waits for an answer; `parachute permissions list` shows those that do")
+            raise self.unknown(question_id)
         question = one.question
         key = _key(question.agent, question.wish)
         if answer == "never":
@@ -109,6 +109,11 @@ class Permissions:
             one.answer.set_result(answer != "never")
         self._tell(question, answer)
         return question
+
+    @staticmethod
+    def unknown(question_id: str) -> NotFoundError:
+        """What is said of a question that does not wait, or not for who asks."""
+        return NotFoundError(f"no question {question_id[:80]!r} waits for an answer; `parachute permissions list` shows those that do")
 
     def forget(self, agent: str) -> int:
         """Let that agent ask again what was answered with never; how much that was."""

@@ -83,10 +83,12 @@ class History:
         path = call.sight.find(query.path)
         versions, count = await asyncio.to_thread(self._parts.past.told, path, query.limit)
         seen = [one for one in versions if call.sight.sees(one.version.path)]
+        if call.grant.alternatives is not None:  # neither how many there are that are not theirs
+            count = sum(call.sight.sees(one.path) for one in await asyncio.to_thread(self._parts.past.versions, path))
         pruned = await asyncio.to_thread(self._parts.history.pruned, path)
         return json_answer(
             told.FileHistory(
-                path=printable(path), versions=[_version(one, call.sight) for one in seen], count=count - len(versions) + len(seen),
+                path=printable(path), versions=[_version(one, call.sight) for one in seen], count=count,
                 since=pruned.isoformat() if pruned is not None else None,
             )
         )  # fmt: skip
@@ -110,7 +112,11 @@ class History:
             raise web.HTTPBadRequest(text="name either a run or a version")
         path = self._place(call, body.path)
         call.touched.append(path)
-        done = await self._parts.restore.restore(path, run=body.run, after=body.after, version=body.version, base=body.base)
+        reading = call.identity.grant("vault", "read")
+        done = await self._parts.restore.restore(
+            path, run=body.run, after=body.after, version=body.version, base=body.base,
+            sees=lambda place: reading is not None and reading.sees(place),
+        )  # fmt: skip
         return json_answer(
             told.RestoredTold(
                 path=printable(done.path), version=done.version, before=done.before, after=done.after, merged=done.merged, run=done.run

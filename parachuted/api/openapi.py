@@ -57,6 +57,7 @@ _SECURITY: _Json = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "A key that `parachute keys create` has shown."},
     "api_key": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key."},
 }
+_EVENTS = "text/event-stream"
 _MODULES = {
     "vault": "Notes, files, sync, search, contexts and events.",
     "curator": "Watchers, tasks, runs, and where lines come from.",
@@ -242,7 +243,8 @@ def _answer(status: int, answer: object, schemas: Mapping[_Key, _Json]) -> _Json
     says = []
     for way in _ways(answer):
         if isinstance(way, Media):
-            content[way.type] = {"schema": {"type": "string"}} if way.type.startswith("text/") else {}
+            is_text = way.type.startswith("text/") and way.type != _EVENTS  # events are looked at one by one, and are no text then
+            content[way.type] = {"schema": {"type": "string"}} if is_text else {}
             says.append(way.says)
         elif way is not None:
             content["application/json"] = {"schema": schemas[_hashable(way), "serialization"]}

@@ -87,20 +87,38 @@ class Permissions:
             ),
         ]  # fmt: skip
 
-    async def listing(self, _call: Call) -> web.Response:
+    async def listing(self, call: Call) -> web.Response:
         """`GET /api/permissions`."""
         asked = self._parts.permissions
-        return json_answer(QuestionsShown(permissions=list(map(_shown, asked.pending())), never=list(map(printable, asked.never()))))
+        never = asked.never() if call.grant.alternatives is None else []
+        pending = [_shown(one) for one in asked.pending() if _is_theirs(one, call)]
+        return json_answer(QuestionsShown(permissions=pending, never=list(map(printable, never))))
 
     async def answer(self, call: Call) -> web.Response:
         """`POST /api/permissions/{id}` with `{"answer"}`."""
         body = await call.body(AnswerBody)
-        return json_answer(_shown(self._parts.permissions.answer(call.named("id"), body.answer)))
+        asked, name = self._parts.permissions, call.named("id")
+        if not all(_is_theirs(one, call) for one in asked.pending() if one.id == name):
+            raise asked.unknown(name)
+        return json_answer(_shown(asked.answer(name, body.answer)))
 
     async def forget(self, call: Call) -> web.Response:
         """`POST /api/permissions/forget` with `{"agent"}`."""
         body = await call.body(ForgetBody)
+        if call.grant.alternatives is not None:
+            raise web.HTTPForbidden(text="what agents may ask is decided for the whole vault, and this key is for some paths of it")
         return json_answer(ForgottenShown(forgotten=self._parts.permissions.forget(body.agent)))
+
+
+def _is_theirs(question: Question, call: Call) -> bool:
+    """Who sees some paths is asked about these alone, as far as they could read or write the file themselves."""
+    if call.grant.alternatives is None:
+        return True
+    wish = question.wish
+    if wish.kind not in ("read", "write") or not call.sight.sees(wish.what):
+        return False
+    grant = call.identity.grant("vault", wish.kind)
+    return grant is not None and grant.sees(wish.what)
 
 
 def _shown(question: Question) -> QuestionShown:

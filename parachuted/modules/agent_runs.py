@@ -70,8 +70,10 @@ class AgentRuns:
         bounds = one.bounds.limited(limit())
         grant = build_grant(
             one.config, agent=one.name, bounds_read=bounds.reads, bounds_write=bounds.writes, entry=order.entry, folder=order.folder,
-            narrowing=order.narrowing, interfaces=one.calls,
+            narrowing=order.narrowing, tools=one.calls,
         )  # fmt: skip
+        if limit().alternatives is not None:  # the caller's key is for some paths of the vault, and these are beside it
+            grant = replace(grant, outside=())
         return grant if within is None else within.narrowed(grant)
 
     async def problem(self, grant: AgentGrant) -> str | None:
@@ -97,6 +99,9 @@ class AgentRuns:
             raise ActRefusedError(f"the prompt is longer than {_LONGEST_PROMPT} characters")
         if (objection := may_begin(order.definition.config, order.entry)) is not None:
             raise ActRefusedError(f"{who} does not begin: {objection}")
+        if limit().alternatives is not None and (order.definition.tools or order.session is not None):
+            beyond = "reads the whole installation" if order.definition.tools else "would go on with a session, which holds all it read"
+            raise ActRefusedError(f"{who} does not begin: it {beyond}, and the key that asks is for some paths of the vault")
         if (problem := await self.problem(grant)) is not None:
             raise ActRefusedError(f"{who} asks for {_wish(grant)}, which needs a container, and there is none here: {problem}")
         if self._parts.backend.name == _OFFLINE:

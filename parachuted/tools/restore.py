@@ -47,16 +47,18 @@ class Restore:
         self._turn = asyncio.Lock()
 
     async def restore(
-        self, path: VaultPath, *, run: str | None = None, after: bool = False, version: str | None = None, base: str | None = None
-    ) -> Restored:
+        self, path: VaultPath, *, run: str | None = None, after: bool = False, version: str | None = None, base: str | None = None,
+        sees: Callable[[str], bool] = lambda _path: True,
+    ) -> Restored:  # fmt: skip
         """Give the file the text that it had before (or `after`) the run, or in the version whose digest begins so.
 
         `base` is the digest of the text that is meant to be replaced (None: whatever is there): when another is there by now, both
-        changes of it are brought together. Raises NotFoundError, EditRefusedError when that is not to be had, and ConflictError, with
+        changes of it are brought together. What the file said where they do not see it (`sees`), before it was moved, does not exist for
+        them. Raises NotFoundError, EditRefusedError when that is not to be had, and ConflictError, with
         both texts, when the file has changed in the same place.
         """
         async with self._turn:
-            chosen = await asyncio.to_thread(self._chosen, path, run, version, after=after)
+            chosen = await asyncio.to_thread(self._chosen, path, run, version, sees, after=after)
             digest = str(chosen.digest)
             stood = self._stood(path, digest)
             if stood is not None:
@@ -75,8 +77,12 @@ class Restore:
         last = max((number for number, one in enumerate(versions) if one.digest == digest), default=0)
         return next((one.at for one in versions[last + 1 :] if one.at is not None), None)
 
-    def _chosen(self, path: VaultPath, run: str | None, version: str | None, *, after: bool) -> Version:
+    def _chosen(
+        self, path: VaultPath, run: str | None, version: str | None, sees: Callable[[str], bool], *, after: bool
+    ) -> Version:  # fmt: skip
         versions = self._past.versions(path)
+        hidden = max((number + 1 for number, one in enumerate(versions) if not sees(one.path)), default=0)
+        versions = versions[hidden:]
         if version is not None:
             return self._by_name(path, versions, version)
         found = self._around(path, versions, str(run), after=after)

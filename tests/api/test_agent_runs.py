@@ -111,3 +111,13 @@ async def test_a_daemon_that_ends_ends_its_agents_and_says_so(live: Live):
         await begun.wait()
         life.daemon.stop()
         assert await asked == (502, "the daemon ended")
+
+
+async def test_a_key_for_some_paths_begins_nothing_that_holds_what_is_beyond_them(live: Live):
+    backend = ScriptedBackend([use("list_system_files"), say("ok")])
+    async with live(backend) as life:
+        headers = key_of(life, "*:read,write,admin", paths=["Daily/**"])
+        status, says = await refused(life, "POST", "/api/maintenance", json={"prompt": "What do the logs say?"}, headers=headers)
+        assert (status, "for some paths of the vault" in says) == (403, True)
+        status, _ = await refused(life, "POST", "/api/agents/maintenance/run", json={"prompt": "x"}, headers=headers)
+        assert (status, backend.jobs) == (403, [])

@@ -149,3 +149,22 @@ async def test_of_a_run_that_wrote_here_and_elsewhere_the_files_here_are_told(li
 
         assert [one["path"] for one in answer["files"]] == ["Projects/new.md"]
         assert ROOT not in str(answer)
+
+
+async def test_what_a_file_said_where_the_caller_does_not_see_it_is_neither_counted_nor_brought_back(live: Live, vault):
+    save(vault / "Private/x.md", "secret\n")
+    async with live() as life:
+        await life.settled()
+        assert (await call(life, "PUT", "/api/write", json={"path": "Private/x.md", "content": "public\n"}))[0] == 200
+        hidden = (await get(life, "/api/history?path=Private/x.md"))["versions"][1]["version"]
+        (vault / "Projects").mkdir()
+        (vault / "Private/x.md").rename(vault / "Projects/x.md")
+        await life.settled()
+        theirs = {"headers": key_of(life, "curator:read", "vault:read,write", paths=["Projects/**"])}
+        _status, told = await call(life, "GET", "/api/history?path=Projects/x.md&limit=1", **theirs)
+        assert (told["count"], [one["kind"] for one in told["versions"]]) == (1, ["moved"])
+        body = {"path": "Projects/x.md", "version": hidden}
+        status, says = await refused(life, "POST", "/api/history/restore", json=body, **theirs)
+        assert (status, (vault / "Projects/x.md").read_text()) == (404, "public\n"), says
+        assert (await post(life, "/api/history/restore", body))["version"] == hidden
+    assert (vault / "Projects/x.md").read_text() == "secret\n"

@@ -42,3 +42,27 @@ async def test_only_who_may_administer_sees_and_answers(live: Live):
         for method, path, more in (("GET", "/api/permissions", {}), ("POST", "/api/permissions/p-1", {"json": {"answer": "session"}})):
             status, _ = await call(life, method, path, headers=key_of(life, "*:read,write"), **more)
             assert status == 403
+
+
+async def test_a_key_for_some_paths_hears_of_these_alone_and_answers_for_them_alone(live: Live, vault):
+    save(vault / "Projects/garden.md", "# Garden\n\nbeans\n")
+    save(vault / "Private/diary.md", "# Diary\n")
+    steps = [use("read_note", path="Projects/garden.md"), use("read_note", path="Private/diary.md"), say("So.")]
+    async with live(ScriptedBackend(steps)) as life, asyncio.TaskGroup() as group:
+        key = {"headers": key_of(life, "curator:read,admin", "vault:read", paths=["Projects/**"])}
+        ran = group.create_task(post(life, "/api/maintenance", {"prompt": "What is there?"}))
+        await life.until(lambda: len(life.told("permission.requested")) == 1)
+        _, told = await call(life, "GET", "/api/permissions", **key)
+        (question,) = told["permissions"]
+        assert question["what"] == "Projects/garden.md"
+        status, _ = await call(life, "POST", f"/api/permissions/{question['id']}", json={"answer": "once"}, **key)
+        assert status == 200
+        await life.until(lambda: len(life.told("permission.requested")) == 2)
+        (hidden,) = life.daemon.permissions.pending()
+        assert (await call(life, "GET", "/api/permissions", **key))[1] == {"permissions": [], "never": []}
+        unseen = await refused(life, "POST", f"/api/permissions/{hidden.id}", json={"answer": "once"}, **key)
+        unknown = await refused(life, "POST", "/api/permissions/p-00000000", json={"answer": "once"}, **key)
+        assert (unseen[0], unseen[1].replace(hidden.id, "")) == (404, unknown[1].replace("p-00000000", ""))
+        assert (await refused(life, "POST", "/api/permissions/forget", json={"agent": "maintenance"}, **key))[0] == 403
+        await post(life, f"/api/permissions/{hidden.id}", {"answer": "never"})
+        assert [step["error"] for step in (await ran)["steps"] if step["called"]] == [False, True]
