@@ -20,9 +20,10 @@ class AgentGrant:
     """What an agent may do in one run.
 
     `reads` and `writes` are files of the vault; `lane` those that it may write even after it has read strangers' text; `outside` folders
-    beside the vault, of which it reads a copy. `tools` are names of our own tools (None: all that it is offered), `interfaces` those of
-    modules. `native` are the CLI's own tools (Read, Glob, Grep, Write, Edit, Bash, WebFetch), which run in a container alone. `bash`: no
-    shell, any command, or these programs. `asks`: whether a person may be asked for more while it works.
+    beside the vault, of which it reads a copy. `tools` are the names of modules' tools that it may call; of modules that are not its own,
+    those alone that provide one of `interfaces` (None: any). `native` are the CLI's own tools (Read, Glob, Grep, Write, Edit, Bash,
+    WebFetch), which run in a container alone. `bash`: no shell, any command, or these programs. `asks`: whether a person may be asked for
+    more while it works.
     """
 
     agent: str
@@ -30,8 +31,8 @@ class AgentGrant:
     writes: Grant
     lane: Grant
     outside: tuple[str, ...] = ()
-    tools: tuple[str, ...] | None = None
-    interfaces: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    interfaces: tuple[str, ...] | None = None
     native: tuple[str, ...] = ()
     bash: bool | tuple[str, ...] = False
     network: Network = "none"

@@ -44,11 +44,11 @@ _WIDEST: dict[str, object] = {"workspace_access": "rw", "memory": "999999g", "cp
 
 def build_grant(
     config: AgentConfig, *, agent: str, bounds_read: Grant, bounds_write: Grant, entry: Entry, folder: str | None = None,
-    narrowing: Sequence[AgentConfig] = (), interfaces: Sequence[str] = (),
+    narrowing: Sequence[AgentConfig] = (), tools: Sequence[str] = (),
 ) -> AgentGrant:  # fmt: skip
     """What an agent may do in one run.
 
-    `bounds_read` and `bounds_write` are what its module (or whoever owns it) may touch, `interfaces` those that its module may use,
+    `bounds_read` and `bounds_write` are what its module (or whoever owns it) may touch, `tools` those of modules that it may call,
     `folder` what `${CWD}` means. Each of `narrowing` says all that it leaves as it is: `narrowing_of` makes one from what a person wrote.
     Raises ValueError for patterns that the folder makes senseless.
     """
@@ -68,9 +68,8 @@ def build_grant(
         writes=writes,
         lane=all_of(grant_of(one for one in every[0].lane if not is_outside(one) and "${" not in one), writes),
         outside=outside,
-        interfaces=tuple(
-            one for one in interfaces if all(each.allowed_interfaces is None or one in each.allowed_interfaces for each in every)
-        ),
+        tools=tuple(tools),
+        interfaces=reduce(in_both, (one.allowed_interfaces for one in every)),
         native=native,
         bash=bash,
         network=reach,
@@ -107,6 +106,11 @@ def narrowing_of(override: AgentConfig, told: Mapping[str, object]) -> AgentConf
         sandbox=SandboxConfig(**{**_WIDEST, **said, "allowed_paths": said.get("allowed_paths") or (("**",) if paths else ())}),
         allowed_interfaces=override.allowed_interfaces,
     )
+
+
+def in_both(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """The names that both lists have; None is a list of all."""
+    return one if other is None else other if one is None else tuple(name for name in one if name in other)
 
 
 def _network(config: AgentConfig) -> bool | tuple[str, ...]:

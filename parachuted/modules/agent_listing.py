@@ -100,7 +100,7 @@ class AgentListing:
         tools = (*_READING, *(_WRITING if grant.writes.alternatives != () else ()), "suggest_change", *(tool.name for tool in one.tools))
         return Known(
             name=one.name, description=one.config.description or one.who, module=one.module, grant=grant, tools=(*tools, *grant.native),
-            calls=one.calls, config=one.config, order=order, problem=problem or lost, runs_here=problem is None,
+            calls=grant.tools, config=one.config, order=order, problem=problem or lost, runs_here=problem is None,
         )  # fmt: skip
 
     async def all(self) -> list[Known]:

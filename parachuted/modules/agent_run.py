@@ -186,12 +186,12 @@ class AgentRun:
             made += self._orchestrating(self._parts.suggestions)
         if self._parts.call_tool is not None:
             taken = [tool.name for tool in made]
-            made += module_tools(self._offered(), one.calls, one.module or "", taken, self._call_tool)
+            made += module_tools(self._offered(), self.grant.tools, one.module or "", taken, self._call_tool)
         return made
 
     def _offered(self) -> Iterable[tuple[str, ToolSpec]]:
         """The tools of modules; where the agent's interfaces are listed, its own module's and those of modules that provide one of them."""
-        allowed, own = self._definition.config.allowed_interfaces, self._definition.module
+        allowed, own = self.grant.interfaces, self._definition.module
         for module, spec in self._parts.tools():
             if allowed is None or module == own or not set(allowed).isdisjoint(self._parts.standing(module).provides):
                 yield module, spec

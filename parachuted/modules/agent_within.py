@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
 from parachuted.grants.agent_grant import AgentGrant, Network
+from parachuted.grants.granting import in_both
 from parachuted.grants.origin import Taint
 from parachuted.grants.patterns import all_of
 
@@ -29,6 +30,7 @@ class Within:
             writes=all_of(grant.writes, mine.writes),
             lane=all_of(grant.lane, mine.lane),
             outside=tuple(one for one in grant.outside if one in mine.outside),
+            interfaces=in_both(grant.interfaces, mine.interfaces),
             native=tuple(one for one in grant.native if one not in lost),
             bash=bash,
             network=network,

@@ -164,12 +164,15 @@ def test_where_it_works_is_what_the_folder_means():
     assert may(granted(said), "Work/x/a.md") == ""
 
 
-def test_interfaces_are_those_of_the_module_that_it_names():
-    every = ("BrainInterface", "JournalInterface")
+def test_interfaces_are_those_that_it_names_and_a_person_left():
+    named = {"allowed_interfaces": ["BrainInterface", "JournalInterface"]}
+    left = AgentConfig(paths=("**",), allowed_interfaces=("JournalInterface", "Other"))
 
-    assert granted({}, interfaces=every).interfaces == every
-    assert granted({"allowed_interfaces": ["JournalInterface", "Other"]}, interfaces=every).interfaces == ("JournalInterface",)
-    assert granted({"allowed_interfaces": []}, interfaces=every).interfaces == ()
+    assert granted({}).interfaces is None
+    assert granted({"allowed_interfaces": []}).interfaces == ()
+    assert granted(named).interfaces == ("BrainInterface", "JournalInterface")
+    assert granted(named, narrowing=[left]).interfaces == ("JournalInterface",)
+    assert granted({}, narrowing=[left]).interfaces == ("JournalInterface", "Other")
 
 
 @pytest.mark.parametrize(

@@ -272,8 +272,10 @@ async def test_an_agent_whose_interfaces_are_listed_calls_tools_of_their_provide
     parts = yard.agents(backend, call_tool=call, tools=lambda: tools, standing=standing)
     for allowed in (None, ["BrainInterface"], []):
         await AgentRuns(parts, yard.parts).run(order(calls=("brain_do", "mail_do"), allowed_interfaces=allowed))
+    left_by_a_person = AgentConfig(**NOTES, allowed_interfaces=("BrainInterface",))
+    await AgentRuns(parts, yard.parts).run(replace(order(calls=("brain_do", "mail_do")), narrowing=(left_by_a_person,)))
     offered = [[tool.name for tool in job.tools if tool.name.endswith("_do")] for job in backend.jobs]
-    assert offered == [["brain_do", "mail_do"], ["brain_do"], []]
+    assert offered == [["brain_do", "mail_do"], ["brain_do"], [], ["brain_do"]]
 
 
 async def test_a_session_remembers_what_a_run_of_it_read_that_was_ended(yard: Yard):

@@ -24,6 +24,13 @@ def test_an_agent_that_another_one_asks_for_help_may_no_more_than_that_one():
     assert [inner.may_write(path) for path in ("Brain/a/x.md", "Daily/x.md")] == [True, False]
 
 
+def test_the_interfaces_that_it_has_not_it_cannot_have_by_asking():
+    outer = Within(grant=granted(allowed_interfaces=("A", "B")), taint=Taint())
+
+    assert outer.narrowed(granted()).interfaces == ("A", "B")
+    assert outer.narrowed(granted(allowed_interfaces=("B", "C"))).interfaces == ("B",)
+
+
 @pytest.mark.parametrize(
     ("outer", "inner"),
     [
