@@ -152,6 +152,7 @@ _REFUSED = [
     "read a hidden file or a module's code",
     "see a credential: model calls go through the daemon, which adds it",
 ]
+_SOMETHING = "something is missing here; who sees the whole vault is told what"
 _HELD = "a run that has read a stranger's text writes its lane alone, and has no shell and no network from then on; it can suggest"
 
 
@@ -197,8 +198,9 @@ class Agents:
         """`GET /api/agents/{name}`."""
         return json_answer(self._shown(await self._listing.get(call.named("name")), call, is_whole=_administers(call)))
 
-    async def audit(self, _call: Call) -> web.Response:
+    async def audit(self, call: Call) -> web.Response:
         """`GET /api/agents/audit`."""
+        _refuse_part(call)
         found = []
         for known in await self._listing.all():
             seen = await asyncio.to_thread(self._listing.seen, known.grant)
@@ -214,8 +216,9 @@ class Agents:
 
     async def trust(self, call: Call) -> web.Response:
         """`POST /api/agents/trust` with `{"path"}`."""
-        path = (await call.body(TrustBody)).path
-        content = await asyncio.to_thread(self._parts.store.read, self._parts.root.resolve(path))
+        path = call.sight.find((await call.body(TrustBody)).path)
+        call.touched.append(path)
+        content = await asyncio.to_thread(self._parts.store.read, path)
         before = self._parts.origins.of_text(path, content.data, content.digest)
         if before != _TRUSTED_BEFORE:
             await asyncio.to_thread(self._parts.origins.trust, path, content.digest)
@@ -224,6 +227,7 @@ class Agents:
     async def explain(self, call: Call) -> web.Response:
         """`GET /api/sandbox/explain?agent=`."""
         query = call.query(ExplainQuery)
+        _refuse_part(call)
         known = await self._listing.get(query.agent, folder=query.working_directory)
         seen = await asyncio.to_thread(self._listing.seen, known.grant)
         files = FilesShown(
@@ -260,8 +264,15 @@ class Agents:
             path=f"Modules/{known.module}" if known.module else None, source=known.module or "builtin",
             tools=[*known.tools, *known.calls], system_prompt=prompt if is_whole else None,
             system_prompt_preview=prompt[:_PREVIEW] if prompt and _administers(call) else None, permissions=permissions,
-            constraints=constraints, mcp_servers=[], spawns=[], runs_here=known.runs_here, problem=known.problem,
+            constraints=constraints, mcp_servers=[], spawns=[], runs_here=known.runs_here,
+            problem=known.problem if sees_all or not known.problem else _SOMETHING,
         )  # fmt: skip
+
+
+def _refuse_part(call: Call) -> None:
+    """What counts and names files of the whole vault is for who sees all of it: 403 for others."""
+    if call.grant.alternatives is not None:
+        raise web.HTTPForbidden(text="this tells of the whole vault, and this key is for some paths of it")
 
 
 def _administers(call: Call) -> bool:

@@ -118,3 +118,17 @@ async def test_a_key_that_sees_some_paths_is_told_no_others_and_one_that_reads_a
         for path in ("/api/agents/audit", "/api/sandbox/explain?agent=curator"):
             status, _ = await call(life, "GET", path, headers=key_of(life, "*:read,write"))
             assert status == 403
+
+
+async def test_an_administrator_of_some_paths_trusts_and_is_told_no_other(live: Live, vault, module):
+    save(vault / "Inbox/mail.md", "# Mail\n")
+    save(vault / "Work/AGENTS.md", note("Work", watch=["*.md"]))
+    async with live() as life:
+        await begun(life, module)
+        key = {"headers": key_of(life, "*:read,write,admin", paths=("Daily/**",))}
+        for path in ("Inbox/mail.md", "Inbox/none.md"):
+            assert (await refused(life, "POST", "/api/agents/trust", json={"path": path}, **key))[0] == 404
+        for path in ("/api/agents/audit", "/api/sandbox/explain?agent=curator", "/api/sandbox/explain?agent=keeper/sender"):
+            status, says = await refused(life, "GET", path, **key)
+            assert (status, "Work" in says) == (403, False)
+        assert (await post(life, "/api/agents/trust", {"path": "Inbox/mail.md"}))["before"] == "imported"
