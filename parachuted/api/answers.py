@@ -10,13 +10,24 @@ from aiohttp import web
 
 
 def json_answer(document: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
-    """An answer of that document: dictionaries, lists, tuples, texts that are UTF-8, numbers, dataclasses, datetimes with a zone."""
-    return web.Response(body=orjson.dumps(document), status=status, headers=headers, content_type="application/json", charset="utf-8")
+    """An answer of that document: dictionaries, lists, tuples, texts, numbers, dataclasses, datetimes with a zone."""
+    return web.Response(body=json_bytes(document), status=status, headers=headers, content_type="application/json", charset="utf-8")
 
 
 def json_bytes(document: object) -> bytes:
-    """The same as bytes."""
-    return orjson.dumps(document)
+    """The same as bytes. A text that is no UTF-8, such as a model may send, is told with escapes: it keeps nobody from the rest."""
+    try:
+        return orjson.dumps(document)
+    except orjson.JSONEncodeError:
+        return orjson.dumps(_in_utf8(document))
+
+
+def _in_utf8(value: object) -> object:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, Mapping):
+        return {_in_utf8(key): _in_utf8(one) for key, one in value.items()}
+    return [_in_utf8(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def pieced_answer(name: str, pieces: Iterable[bytes]) -> web.Response:
