@@ -25,7 +25,10 @@ from parachuted.agents.gateway.listening import Listening
 from parachuted.agents.gateway.login import TOKEN_URL, Login
 from parachuted.agents.gateway.meter import Meter
 from parachuted.agents.gateway.prices import Tokens, cost_of
+from parachuted.agents.gateway.promised import Promise, Promised
+from parachuted.agents.gateway.redact import Veil
 from parachuted.agents.gateway.upstream import Begun, Report, Upstream, UpstreamError
+from parachuted.agents.gateway.wish import Wish, WishRefusedError, read_wish
 from parachuted.errors import AgentFailedError, AgentUnavailableError, StorageFailedError
 
 log = logging.getLogger(__name__)
@@ -94,6 +97,7 @@ class Gateway:
         self._runs: dict[str, _Run] = {}
         self._writes: set[asyncio.Future[None]] = set()
         self._open: set[str] = set()
+        self._promised = Promised()
 
         def make_login(upstream: Upstream) -> Login:
             return Login(
@@ -136,10 +140,17 @@ class Gateway:
 
     def over(self, ticket: Ticket) -> Over | None:
         """The budget that keeps this run from asking, if one does."""
+        return self._over(ticket, lambda _belongs: 0.0)
+
+    def _over(self, ticket: Ticket, more: Callable[[Callable[[Promise], bool]], float]) -> Over | None:
+        """As `over`, where there is `more` to count of some requests."""
         hour, day = self.ledger.last(self._clock())
-        causes = {cause: self.ledger.followed("cause", cause).usd for cause in ticket.causes}
-        run = self.ledger.followed("run", ticket.run).usd
-        return find_over(self.limits, run_usd=run, run_limit=ticket.max_cost_usd, causes=causes, hour_usd=hour, day_usd=day)
+        causes = {one: self.ledger.followed("cause", one).usd + more(partial(_has_cause, one)) for one in ticket.causes}
+        run = self.ledger.followed("run", ticket.run).usd + more(lambda one: one.run == ticket.run)
+        every = more(lambda _: True)
+        return find_over(
+            self.limits, run_usd=run, run_limit=ticket.max_cost_usd, causes=causes, hour_usd=hour + every, day_usd=day + every
+        )  # fmt: skip
 
     def price_notes(self, models: Iterable[str]) -> list[str]:
         """What there is to know about the prices of these models, where one is not known."""
@@ -226,21 +237,43 @@ class Gateway:
         with _Body(run) as body:
             if not await body.read(request):
                 return _error(413, "request_too_large", "a request is at most 32 MB, and all of a run's at once 64")
-            return await self._send_on(run, request, f"{path}?{query}", body.data)
+            try:
+                wish = read_wish(body.data)
+            except WishRefusedError as error:
+                return _error(400, "invalid_request_error", str(error), **_NOT_AGAIN)
+            if path == COUNT:
+                return await self._send_on(run, request, f"{path}?{query}", body.data, wish)
+            while self._over(run.ticket, self._promised.of) is not None:
+                if (over := self._refused(run.ticket)) is not None:
+                    return _error(400, "invalid_request_error", str(over), **_NOT_AGAIN)
+                await self._promised.one_ends()
+            with self._promised.made(Promise(run=run.ticket.run, causes=run.ticket.causes, usd=self._most(wish))):
+                return await self._send_on(run, request, f"{path}?{query}", body.data, wish)
 
-    async def _send_on(self, run: _Run, request: web.BaseRequest, target: str, body: bytes) -> web.StreamResponse:
+    def _most(self, wish: Wish, *, is_answered: bool = True) -> float:
+        """The dollars that a request costs at most; not answered: for its prompt alone."""
+        tokens = Tokens(cache_write_5m=wish.input, output=wish.output) if is_answered else Tokens(input=wish.input)
+        return cost_of(wish.model, tokens, is_anthropic=self._upstream.is_anthropic, speed=wish.speed).usd
+
+    async def _send_on(
+        self, run: _Run, request: web.BaseRequest, target: str, body: bytes, wish: Wish
+    ) -> web.StreamResponse:  # fmt: skip
         path, _, query = target.partition("?")
-        async with self._upstream.ask(path, query, request.headers, body) as begun:
+        session = run.ticket.session or request.headers.get(_SESSION, "")[:_SESSION_CHARS] or None
+
+        def gone() -> None:
+            if path == MESSAGES:  # it was sent, and is paid for, whether or not anyone waits for the answer
+                self._write_down(run.ticket, wish.model, Tokens(input=wish.input), self._most(wish, is_answered=False), session)
+
+        async with self._upstream.ask(path, query, request.headers, body, gone) as begun:
             if begun.response.status >= _BAD:
                 return await self._refusal(begun, self._no_retry(run, begun.response.status))
-            if path == COUNT:
-                return await _relay(request, begun, None)
-            session = run.ticket.session or request.headers.get(_SESSION, "")[:_SESSION_CHARS] or None
-            meter = _meter(begun)
+            meter = _meter(begun) if path == MESSAGES else None
             try:
-                return await _relay(request, begun, meter)
+                return await self._relay(request, begun, meter)
             finally:
-                self._count(run.ticket, meter, session)
+                if meter is not None:
+                    self._count(run.ticket, meter, session)
 
     def _no_retry(self, run: _Run, status: int) -> dict[str, str]:
         """The header that keeps the agent from trying again what was tried here. In the middle of its work it may, while its time lasts:
@@ -256,9 +289,35 @@ class Gateway:
             while len(data) < _LARGEST_ERROR and (more := await begun.response.content.readany()):
                 data += more
         text = self._upstream.clean(data[:_LARGEST_ERROR].decode("utf-8", "replace"))
-        headers = {**headers_down(begun.response.headers), **more_headers}
+        headers = {**self._headers(begun), **more_headers}
         headers.pop("content-encoding", None)
         return web.Response(status=begun.response.status, body=text.encode(), headers=headers)
+
+    def _headers(self, begun: Begun) -> dict[str, str]:
+        return {name: self._upstream.clean(value) for name, value in headers_down(begun.response.headers).items()}
+
+    async def _relay(self, request: web.BaseRequest, begun: Begun, meter: Meter | None) -> web.StreamResponse:
+        """The answer, piece by piece as it comes, without a secret that the far side repeats in it. One that is cut off there is cut off
+        here: it must not look whole.
+        """
+        source, veil = begun.response, Veil(self._upstream.login.secrets)
+        answer = web.StreamResponse(status=source.status, headers=self._headers(begun))
+        answer.content_length = source.content_length
+        await answer.prepare(request)
+        piece = begun.first
+        try:
+            while piece:
+                if meter is not None:
+                    meter.feed(piece)
+                if shown := veil.over(piece):
+                    await answer.write(shown)
+                piece = await source.content.readany()
+            if rest := veil.rest():
+                await answer.write(rest)
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            if request.transport is not None:
+                request.transport.abort()
+        return answer
 
     async def _whole(self, begun: Begun, ticket: Ticket) -> bytes:
         meter, data = _meter(begun), bytearray()
@@ -273,7 +332,8 @@ class Gateway:
         finally:
             if begun.response.status < _BAD:
                 self._count(ticket, meter, ticket.session)
-        return bytes(data)
+        veil = Veil(self._upstream.login.secrets)
+        return veil.over(bytes(data)) + veil.rest()
 
     def _must_have_money(self, ticket: Ticket) -> None:
         """What passes with time is waited for."""
@@ -295,10 +355,15 @@ class Gateway:
         tokens = reading.tokens
         is_anthropic = self._upstream.is_anthropic
         priced = cost_of(reading.model, tokens, is_anthropic=is_anthropic, speed=reading.speed, place=reading.place)
+        self._write_down(ticket, reading.model, tokens, priced.usd, session, is_whole=reading.is_whole)
+
+    def _write_down(
+        self, ticket: Ticket, model: str, tokens: Tokens, usd: float, session: str | None, *, is_whole: bool = False
+    ) -> None:  # fmt: skip
         usage = Usage(
-            at=self._clock(), run=ticket.run, agent=ticket.agent, causes=ticket.causes, session=session, model=reading.model,
+            at=self._clock(), run=ticket.run, agent=ticket.agent, causes=ticket.causes, session=session, model=model,
             input=tokens.input, output=tokens.output, cache_read=tokens.cache_read,
-            cache_written=tokens.cache_write_5m + tokens.cache_write_1h, usd=priced.usd, is_whole=reading.is_whole,
+            cache_written=tokens.cache_write_5m + tokens.cache_write_1h, usd=usd, is_whole=is_whole,
         )  # fmt: skip
         self.ledger.count(usage)
         writing = asyncio.get_running_loop().run_in_executor(None, self.ledger.keep, usage)
@@ -357,23 +422,8 @@ class _Body:
         return True
 
 
-async def _relay(request: web.BaseRequest, begun: Begun, meter: Meter | None) -> web.StreamResponse:
-    """The answer, piece by piece as it comes. One that is cut off there is cut off here: it must not look whole."""
-    source = begun.response
-    answer = web.StreamResponse(status=source.status, headers=headers_down(source.headers))
-    answer.content_length = source.content_length
-    await answer.prepare(request)
-    piece = begun.first
-    try:
-        while piece:
-            if meter is not None:
-                meter.feed(piece)
-            await answer.write(piece)
-            piece = await source.content.readany()
-    except (aiohttp.ClientError, OSError, TimeoutError):
-        if request.transport is not None:
-            request.transport.abort()
-    return answer
+def _has_cause(cause: str, promise: Promise) -> bool:
+    return cause in promise.causes
 
 
 def _error(status: int, kind: str, message: str, **headers: str) -> web.Response:

@@ -59,12 +59,35 @@ class Listening:
 
 
 class _Door(web.Server):
-    """What comes in by one socket: so much and no more, since an agent may open what it likes, and our descriptors are few."""
+    """What comes in by one socket: so much and no more, since an agent may open what it likes, and our descriptors are few.
+
+    Where there is no room, who came first of those that ask nothing goes, so that nobody shuts the door by standing in it.
+    """
+
+    def __init__(self, serve: Handler) -> None:
+        """An agent that goes away ends what it asked for, also at the far side."""
+        super().__init__(self._kept, handler_cancellation=True, access_log=None, auto_decompress=False)
+        self._serve = serve
+        self._busy: set[web.RequestHandler] = set()
 
     def __call__(self) -> web.RequestHandler:
         """aiohttp's maker of connections."""
         made = super().__call__()
-        return made if len(self.connections) < _MOST else _Shut(self, loop=asyncio.get_running_loop())
+        inside = [one for one in self.connections if one.transport is not None]
+        if len(inside) < _MOST:
+            return made
+        idle = next((one for one in inside if one not in self._busy), None)
+        if idle is None:
+            return _Shut(self, loop=asyncio.get_running_loop())
+        idle.force_close()
+        return made
+
+    async def _kept(self, request: web.BaseRequest) -> web.StreamResponse:
+        self._busy.add(request.protocol)
+        try:
+            return await self._serve(request)
+        finally:
+            self._busy.discard(request.protocol)
 
 
 class _Shut(web.RequestHandler):
@@ -80,8 +103,7 @@ class _Shut(web.RequestHandler):
 
 
 async def _run(serve: Handler) -> web.ServerRunner:
-    """An agent that goes away ends what it asked for, also at the far side."""
-    runner = web.ServerRunner(_Door(serve, handler_cancellation=True, access_log=None, auto_decompress=False), shutdown_timeout=0.1)
+    runner = web.ServerRunner(_Door(serve), shutdown_timeout=0.1)
     await runner.setup()
     return runner
 

@@ -79,9 +79,14 @@ class Upstream:
         return urlsplit(self.url).netloc.rpartition("@")[2]
 
     @asynccontextmanager
-    async def ask(self, path: str, query: str, headers: Mapping[str, str], body: bytes) -> AsyncIterator[Begun]:
-        """Send it and yield the answer, whatever its status. Raises UpstreamError, AgentUnavailableError where there is no login."""
-        begun = await self._begin(f"{self.url}{path}{'?' + query if query else ''}", headers, body)
+    async def ask(
+        self, path: str, query: str, headers: Mapping[str, str], body: bytes, gone: Callable[[], None] = lambda: None
+    ) -> AsyncIterator[Begun]:  # fmt: skip
+        """Send it and yield the answer, whatever its status. Raises UpstreamError, AgentUnavailableError where there is no login.
+
+        `gone` is called when whoever asks goes away while it is on its way and no answer has begun.
+        """
+        begun = await self._begin(f"{self.url}{path}{'?' + query if query else ''}", headers, body, gone)
         try:
             yield begun
         finally:
@@ -107,12 +112,12 @@ class Upstream:
         if self._session is not None:
             await self._session.close()
 
-    async def _begin(self, url: str, headers: Mapping[str, str], body: bytes) -> Begun:
+    async def _begin(self, url: str, headers: Mapping[str, str], body: bytes, gone: Callable[[], None]) -> Begun:
         tries, waited, refused = 0, 0.0, None
         while True:
             secret = await self.login.secret(refused=refused)
             tries += 1
-            begun, problem = await self._try(url, headers_up(headers, secret.headers, secret.beta), body)
+            begun, problem = await self._try(url, headers_up(headers, secret.headers, secret.beta), body, gone)
             if begun is not None and begun.response.status == _REFUSED and secret.can_be_renewed and refused is None:
                 begun.response.close()
                 refused = secret
@@ -128,7 +133,9 @@ class Upstream:
             waited += wait
             await asyncio.sleep(wait)
 
-    async def _try(self, url: str, headers: Mapping[str, str], body: bytes) -> tuple[Begun | None, str]:
+    async def _try(
+        self, url: str, headers: Mapping[str, str], body: bytes, gone: Callable[[], None]
+    ) -> tuple[Begun | None, str]:  # fmt: skip
         """One try: what begun, or None and why."""
         now = time.monotonic()
         if not self._breaker.admits(now):
@@ -150,6 +157,7 @@ class Upstream:
         finally:
             if not is_known:  # whoever asked went away
                 self._breaker.left()
+                gone()
             if response is not None and not is_known:
                 response.close()
         if response.status in _REDIRECTS:

@@ -425,3 +425,76 @@ async def _error_of(asking: Awaitable[object]) -> BaseException | None:
     except aiohttp.ClientError as error:
         return error
     return None
+
+
+async def test_however_many_requests_come_at_once_a_budget_is_overspent_by_one_alone(make_bench, api: ScriptedMessages):
+    bench = make_bench(api.url, usd_per_hour=2.0)
+    api.add(*[costing(0.9)] * 60)
+    dear = {**BODY, "max_tokens": 500_000, "messages": [{"role": "user", "content": "x" * 1_000_000}]}
+    async with bench.run("run-1") as one, bench.run("run-2", causes=("cause-2",)) as other:
+        answers = await asyncio.gather(*(bench.ask(way, body=dear) for way in (one, other) for _ in range(20)))
+    assert sorted(answer.status for answer in answers) == [200] * 3 + [400] * 37
+    assert sum(bench.gateway.spent(run).usd for run in ("run-1", "run-2")) == pytest.approx(2.7)
+
+
+async def test_who_leaves_before_the_answer_has_paid_for_what_was_asked(bench: Bench, api: ScriptedMessages):
+    api.add(*[Delay(seconds=30, then=[say("late")])] * 3)
+    asked = {**BODY, "messages": [{"role": "user", "content": "x" * 400_000}]}
+    async with bench.run(max_cost_usd=0.25) as way:
+        for number in range(1, 4):
+            leaving = asyncio.ensure_future(bench.ask(way, body=asked))  # noqa: TID251
+            while len(api.asked) < number:
+                await asyncio.sleep(0.005)
+            leaving.cancel()
+            await asyncio.wait([leaving])
+            deadline = time.monotonic() + 5
+            while bench.gateway.spent("run-1").usd < number * 0.1:
+                assert time.monotonic() < deadline
+                await asyncio.sleep(0.005)
+        assert (await bench.ask(way, body=asked)).status == 400
+
+
+async def test_no_request_makes_the_model_s_server_reach_out(bench: Bench, api: ScriptedMessages):
+    async with bench.run() as way:
+        for part in ({"mcp_servers": [{"url": "https://evil.example"}]}, {"tools": [{"type": "web_fetch_20250910", "name": "x"}]}):
+            for path in ("/v1/messages", "/v1/messages/count_tokens"):
+                answer = await bench.ask(way, path, body={**BODY, **part})
+                assert (answer.status, "reach nothing but the model" in answer.error["message"]) == (400, True)
+    assert api.requests == []
+
+
+@pytest.mark.parametrize("streams", [True, False])
+async def test_an_answer_that_repeats_the_credential_comes_without_it(make_bench, streams):
+    async def parrot(request: web.Request) -> web.StreamResponse:
+        kind = "text/event-stream" if streams else "application/json"
+        key = request.headers["x-api-key"]
+        answer = web.StreamResponse(headers={"Content-Type": kind, "request-id": f"req_{key}", "anthropic-echo": key})
+        await answer.prepare(request)
+        for piece in (f"event: error\ndata: {{'error': 'no {key}", key[:9], key[9:], f" and {key}'}}\n\n"):
+            await answer.write(piece.encode())
+            await asyncio.sleep(0.01)
+        return answer
+
+    async with _server(parrot) as url:
+        bench = make_bench(url)
+        async with bench.run() as way:
+            answer = await bench.ask(way)
+    assert answer.status == 200
+    assert KEY.encode() not in answer.body
+    assert answer.body.endswith(b" and " + b"*" * len(KEY) + b"'}\n\n")
+    assert KEY not in str(answer.headers)
+
+
+async def test_who_stands_in_the_door_and_asks_nothing_shuts_nobody_out(bench: Bench, api: ScriptedMessages):
+    api.add(*[[say("still")]] * 2)
+    async with bench.run() as way:
+        host, port = way.url.removeprefix("http://").split(":")
+        held = []
+        for number in range(1_000):
+            held.append(await asyncio.open_connection(host, int(port)))
+            if number % 2:
+                held[-1][1].write(b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nX-Slow: ")
+        assert (await bench.ask(way)).status == 200
+        for _, writer in held:
+            writer.close()
+        assert (await bench.ask(way)).status == 200
