@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +17,9 @@ log = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
 _ENDS_WITHIN_S = 5.0
+_MOST_REMEMBERED = 100
+_NO_LONGER = "who asked for it may do so no longer"
+_STOPPED = "runs were ended while it began"
 
 
 def _yes() -> bool:
@@ -46,13 +50,26 @@ class AtWork:
 
     def __init__(self) -> None:
         self._held: dict[str, _Held] = {}
+        self._ends: deque[tuple[int, str, Callable[[Working], bool]]] = deque(maxlen=_MOST_REMEMBERED)
+        self._moment = 0
+
+    @property
+    def moment(self) -> int:
+        """For `hold`: what is ended from now on does not begin either, however long it is still put together."""
+        return self._moment
 
     def all(self) -> list[Working]:
         """Those that go on, in the order in which they began."""
         return [held.working for held in self._held.values()]
 
-    async def hold(self, working: Working, work: Coroutine[Any, Any, _Result]) -> _Result:
-        """Do the work of that run, and answer what it comes to. Raises what that raises, and AgentStoppedError when it was ended here."""
+    async def hold(self, working: Working, work: Coroutine[Any, Any, _Result], *, since: int | None = None) -> _Result:
+        """Do the work of that run, and answer what it comes to. Raises what that raises, and AgentStoppedError when it was ended here.
+
+        `since`: the `moment` at which it was asked for; when runs such as this were ended after that, it does not begin.
+        """
+        if since is not None and (why := self._ended_since(since, working)) is not None:
+            work.close()
+            raise AgentStoppedError(why)
         results: list[_Result] = []
         errors: list[Exception] = []
 
@@ -75,6 +92,11 @@ class AtWork:
 
     def end(self, why: str, chosen: Callable[[Working], bool] = lambda _working: True) -> tuple[str, ...]:
         """End the runs that are chosen, without waiting for them; `why` is what those who wait for them are told. Which ones."""
+        self._moment += 1
+        self._ends.append((self._moment, why, chosen))
+        return self._end(why, chosen)
+
+    def _end(self, why: str, chosen: Callable[[Working], bool]) -> tuple[str, ...]:
         ended = [held for held in self._held.values() if chosen(held.working)]
         for held in ended:
             if held.why is None:
@@ -94,4 +116,10 @@ class AtWork:
 
     def recheck(self) -> None:
         """End the runs of those who may no longer ask for them."""
-        self.end("who asked for it may do so no longer", lambda working: not working.may_go_on())
+        self._end(_NO_LONGER, lambda working: not working.may_go_on())
+
+    def _ended_since(self, since: int, working: Working) -> str | None:
+        if self._ends and self._ends[0][0] > since + 1:
+            return _STOPPED  # which runs were chosen is not known any more
+        found = next((why for moment, why, chosen in self._ends if moment > since and chosen(working)), None)
+        return found if found is not None or working.may_go_on() else _NO_LONGER

@@ -59,10 +59,11 @@ class AgentRuns:
         Raises ActRefusedError for what may not be, AgentUnavailableError when it could not begin and cost nothing, AgentStoppedError when
         it was ended, AgentFailedError when it did not end well.
         """
+        asked = self._parts.at_work.moment
         grant, lost = await self.possible(order, self.grant(order))
         await self._check(order, grant)
         async with self._place():
-            return await self._run(order, grant, lost)
+            return await self._run(order, grant, lost, asked)
 
     def grant(self, order: Order) -> AgentGrant:
         """What that run may do: what its config says, within what its module may, its caller may, and the agent that asks for it may."""
@@ -120,7 +121,7 @@ class AgentRuns:
             finally:
                 _DEPTH.reset(token)
 
-    async def _run(self, order: Order, grant: AgentGrant, lost: str | None) -> Ran:
+    async def _run(self, order: Order, grant: AgentGrant, lost: str | None, asked: int) -> Ran:
         run, outer = AgentRun(self._parts, self._vault, order, grant, lost), WITHIN.get()
         if outer is not None:
             outer.tell(run.taint)
@@ -132,7 +133,7 @@ class AgentRuns:
         token = WITHIN.set(run.within)
         try:
             with carrying(run.task.causes, [run.id]):
-                words = await self._parts.at_work.hold(_working(run), run.work())
+                words = await self._parts.at_work.hold(_working(run), run.work(), since=asked)
             outcome = run.outcome()
         except AgentFailedError as error:
             outcome = Outcome(result="failed", reason=error.message)
@@ -157,12 +158,17 @@ class AgentRuns:
             raise ActRefusedError(f"{one.who} begins only when a person allows it, and nobody did; see `parachute permissions list`")
 
     async def _begin(self, run: AgentRun) -> None:
-        """Budgets are asked and the run is recorded in one turn, so that no two take the same place."""
+        """Budgets are asked and the run's place is taken in one turn, so that no two take the same, whoever begins them."""
+        budget = self._parts.budget
         async with self._parts.gate:
-            over = _PAUSED if self._parts.is_paused() else await asyncio.to_thread(self._exceeded, run.task)
+            over = _PAUSED if self._parts.is_paused() else self._exceeded(run.task)
             if over is not None:
                 raise AgentUnavailableError(f"{run.order.definition.who} does not begin: {over}")
-            await finished(self._accounts.open, run.account)
+            budget.take(run.task)
+            try:
+                await finished(self._accounts.open, run.account)
+            finally:
+                budget.give_back(run.task)
 
     def _exceeded(self, task: Task) -> str | None:
         over = self._parts.budget.exceeded(self._parts.clock())

@@ -35,12 +35,22 @@ class Exceeded:
 class Budget:
     """Counts the runs in the history, so that a restart forgets nothing.
 
-    `begun` are tasks whose runs have begun; those that are not in the history yet count too.
+    `begun` are tasks whose runs have begun; those that are not in the history yet count too. So do those whose place was taken: all that
+    begin runs ask and take without waiting in between, on the event loop, so that no two get the same place.
     """
 
     def __init__(self, limits: Limits, history: History) -> None:
         self.limits = limits
         self._history = history
+        self._taken: dict[str, Task] = {}
+
+    def take(self, task: Task) -> None:
+        """Its run begins, and will be in the history."""
+        self._taken[str(task.run)] = task
+
+    def give_back(self, task: Task) -> None:
+        """Its run is in the history by now, or does not begin."""
+        self._taken.pop(str(task.run), None)
 
     def exceeded(self, now: datetime, begun: Collection[Task] = ()) -> Exceeded | None:
         """The budget over time that is used up, if one is."""
@@ -69,4 +79,5 @@ class Budget:
         return self._history.count_runs(since=now - span, until=now + span)
 
     def _uncounted(self, begun: Collection[Task]) -> list[Task]:
-        return [task for task in begun if self._history.run(str(task.run)) is None]
+        known = {**self._taken, **{str(task.run): task for task in begun}}
+        return [task for run, task in known.items() if self._history.run(run) is None]

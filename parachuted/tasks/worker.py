@@ -114,6 +114,7 @@ class Worker:
         self._bus.publish("task.started", task=task.id, watcher=task.watcher, run=run, backend=self._backend)
         active = group.create_task(self._work(begun), name=f"run {run}")
         self._active[active] = begun
+        self._budget.take(begun)
         active.add_done_callback(self._ended)
 
     def _tell_once(self, over: Exceeded, task: Task) -> None:
@@ -156,7 +157,7 @@ class Worker:
                 return
 
     def _ended(self, active: asyncio.Task[None]) -> None:
-        del self._active[active]
+        self._budget.give_back(self._active.pop(active))
         self._wake.set()
 
     async def _rest(self, now: datetime) -> None:

@@ -83,6 +83,7 @@ class Curator:
 
         Raises AgentUnavailableError when the agent could not begin, and StorageFailedError or OSError when the disk refuses: try later.
         """
+        asked = self._parts.at_work.moment
         looked = await self._look(task)
         files, account = await asyncio.to_thread(self._prepare, task, looked)
         await asyncio.to_thread(self._accounts.open, account)
@@ -90,7 +91,7 @@ class Curator:
         audit.began()
         try:
             working = Working(run=str(task.run), agent=NAME, entry="bubble", since=account.started)
-            outcome = await self._parts.at_work.hold(working, self._ask(account, files, audit))
+            outcome = await self._parts.at_work.hold(working, self._ask(account, files, audit), since=asked)
         except AgentStoppedError as error:
             self._lose_session(task, files.taint)
             audit.ended(Outcome(result="failed", reason=error.message))

@@ -110,3 +110,22 @@ async def outcome(held) -> str:
         return str(await held)
     except AgentStoppedError as error:
         return error.message
+
+
+async def test_what_is_ended_while_a_run_is_put_together_does_not_begin():
+    at_work, began = AtWork(), []
+
+    async def work() -> str:
+        began.append("it did")
+        return "done"
+
+    asked = at_work.moment
+    at_work.end("you said so", lambda one: one.module == "bot")
+    assert await outcome(at_work.hold(working("r-1", module="bot"), work(), since=asked)) == "you said so"
+    assert began == []
+    assert await outcome(at_work.hold(working("r-2"), work(), since=asked)) == "done"
+    assert await outcome(at_work.hold(working("r-3", module="bot"), work(), since=at_work.moment)) == "done"
+    assert "no longer" in await outcome(at_work.hold(working("r-4", may_go_on=lambda: False), work(), since=at_work.moment))
+    for _ in range(200):
+        at_work.end("others", lambda _one: False)
+    assert "while it began" in await outcome(at_work.hold(working("r-5"), work(), since=asked))

@@ -12,7 +12,7 @@ import pytest
 
 from parachuted.agents import Box, Job, Native, call_tool
 from parachuted.agents.permission import Permissions
-from parachuted.errors import ActRefusedError, AgentStoppedError, AgentUnavailableError
+from parachuted.errors import ActRefusedError, AgentFailedError, AgentStoppedError, AgentUnavailableError
 from parachuted.grants.agent_config import AgentConfig
 from parachuted.grants.agent_grant import AgentGrant
 from parachuted.grants.granting import ENTRIES
@@ -24,6 +24,7 @@ from parachuted.modules.agent_parts import BoxedRun, Opened, Standing
 from parachuted.modules.agent_runs import AgentRuns
 from parachuted.modules.bounds import Bounds
 from parachuted.modules.declared import ToolSpec
+from parachuted.tasks import Task
 from parachuted.testing import Block, ScriptedBackend, say, use
 from tests.modules.test_run_watching import Filed
 from tests.modules.yard import LIMITS, Yard
@@ -162,7 +163,7 @@ async def test_some_begin_only_when_a_person_asks_by_name_and_some_only_when_one
 async def _outcome(runs: AgentRuns, one: Order) -> str:
     try:
         return (await runs.run(one)).words
-    except ActRefusedError as error:
+    except (ActRefusedError, AgentFailedError) as error:
         return error.message
 
 
@@ -290,3 +291,32 @@ async def test_a_session_remembers_what_a_run_of_it_read_that_was_ended(yard: Ya
         await AgentRuns(parts, yard.parts).run(order(session="s-1"))
     again = replace(parts, backend=ScriptedBackend([use("write_note", path="Brain/new.md", text="x"), say("ok")]))
     assert (await AgentRuns(again, yard.parts).run(order(session="s-1"))).outcome.result == "suggested"
+
+
+async def test_a_run_that_waits_for_its_turn_when_all_are_stopped_does_not_begin(yard: Yard):
+    backend = ScriptedBackend([say("ok")])
+    parts = yard.agents(backend)
+    runs = AgentRuns(parts, yard.parts)
+    async with asyncio.TaskGroup() as group:
+        async with parts.gate:
+            waiting = group.create_task(_outcome(runs, order()))
+            while not parts.gate._waiters:
+                await asyncio.sleep(0)
+            assert await parts.at_work.stop("all were stopped") == ()
+        assert await waiting == "all were stopped"
+    assert backend.jobs == []
+    assert await runs.run(order())
+
+
+async def test_runs_that_begin_together_by_whatever_way_take_no_more_places_than_there_are(yard: Yard):
+    backend = ScriptedBackend([say("ok")])
+    parts = yard.agents(backend, runs=3)
+    runs = AgentRuns(parts, yard.parts)
+    curators = Task(
+        id="t-1", watcher="W.md", state="running", causes=("c-1",), parents=(), first_at=yard.clock(), last_at=yard.clock(),
+        due_at=yard.clock(), run="r-1",
+    )  # fmt: skip
+    parts.budget.take(curators)
+    outcomes = await asyncio.gather(*(_outcome(runs, order(entry=entry)) for entry in ENTRIES))
+    assert len(backend.jobs) == 2
+    assert sum("runs per hour is used up" in one for one in outcomes) == len(ENTRIES) - 2

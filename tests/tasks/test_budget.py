@@ -97,3 +97,14 @@ def test_a_run_that_is_recorded_again_counts_once(budget: Budget, history: Histo
 
     assert budget.used(NOON)["runs_last_hour"] == 1
     assert budget.causes_left(task(None, "c1")) == ("c1",)
+
+
+def test_a_place_that_is_taken_counts_until_its_run_is_in_the_history_and_then_once(budget: Budget, history: History):
+    for name in ("r1", "r2"):
+        budget.take(task(name, "c1"))
+    assert str(budget.exceeded(NOON)) == "the budget of 2 runs per hour is used up"
+    assert budget.causes_left(task(None, "c1"), [task("r1", "c1")]) == ()
+    ran(history, "r1", NOON, "c1")
+    assert budget.exceeded(NOON) is not None
+    budget.give_back(task("r2"))
+    assert budget.exceeded(NOON) is None
