@@ -39,6 +39,7 @@ from parachuted.keys import KeyFile, Ring
 from parachuted.modules.access import VaultParts
 from parachuted.modules.agent_boxes import AgentBoxes
 from parachuted.presence import Presence
+from parachuted.processes.beat import next_beat
 from parachuted.search import Search
 from parachuted.state import open_state
 from parachuted.suggestions import SuggestionParts, Suggestions
@@ -443,7 +444,7 @@ class Daemon:
     async def _look_after_disk(self) -> None:
         """Once a second: files that were replaced while a program still wrote into them, a disk that refuses, a state that was deleted."""
         for number in itertools.count():
-            await asyncio.sleep(_LOOK_AFTER_S)
+            await next_beat(_LOOK_AFTER_S)
             if self.store.expects_late_writes:
                 for said in await asyncio.to_thread(rescue, self.store, self._objects, self.clock()):
                     self.problems.set(f"rescued:{number}", said)
@@ -459,7 +460,7 @@ class Daemon:
             self._door.look()
             self.hooks.look()
             self.problems.set("keys", self._door.ring.problem)
-            await asyncio.sleep(_LOOK_AT_KEYS_S)
+            await next_beat(_LOOK_AT_KEYS_S)
             if number % _LOOKS_A_FLUSH == 0:
                 await asyncio.to_thread(self._keep_uses_of_keys)
 

@@ -66,7 +66,6 @@ class Server:
             self._listening = await loop.create_server(self._connection, host, port, backlog=256, reuse_address=True)
         except OSError as error:
             raise DaemonError(f"port {port} cannot be used ({error.strerror}); choose another with --port") from error
-        self._looking = loop.call_later(_LOOK_EVERY_S, self._look)
         found: int = self._listening.sockets[0].getsockname()[1]
         return found
 
@@ -100,14 +99,17 @@ class Server:
         manager = self._runner.server
         if manager is None:
             raise RuntimeError("the server was not opened")
-        return _Connection(self, manager, asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        if self._looking is None:  # nobody looks while nobody is there
+            self._looking = loop.call_later(_LOOK_EVERY_S, self._look)
+        return _Connection(self, manager, loop)
 
     def _look(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
         for connection in tuple(self._connections):
             connection.look(now)
-        self._looking = loop.call_later(_LOOK_EVERY_S, self._look)
+        self._looking = loop.call_later(_LOOK_EVERY_S, self._look) if self._connections else None
 
 
 class _Connection(web.RequestHandler):

@@ -34,6 +34,7 @@ from parachuted.modules.services import Services
 from parachuted.modules.standing import Status, status_of
 from parachuted.modules.trust import Trust
 from parachuted.modules.watchdog import Watchdog
+from parachuted.processes.beat import next_beat
 from parachuted.state import State
 
 log = logging.getLogger(__name__)
@@ -125,7 +126,7 @@ class Modules:
                     self._begin_telling(kept)
                 while True:
                     self._clockwork.begin_due(self._group)
-                    await asyncio.sleep(self._look_every_s)
+                    await next_beat(self._look_every_s)
                     await self._look()
                     self._tell_troubles()
         finally:
