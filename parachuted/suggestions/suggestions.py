@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 from parachuted.errors import ActRefusedError, EditRefusedError, ParachuteError, StorageFailedError
 from parachuted.events import Bus
@@ -78,6 +79,8 @@ class Suggestions:
         self.shelf = Shelf(store=parts.store, state=parts.state, sealer=Sealer(parts.home), clock=parts.clock)
         self._applier = Applier(parts.root, parts.store, parts.objects)
         self._busy: set[str] = set()
+        self._hands = WeakValueDictionary[str, asyncio.Lock]()
+        self._unsettled = {record.suggestion.id for record in self.shelf.all() if record.applying is not None}
         self._filing = asyncio.Lock()
         self.trouble: str | None = None  # for a person: why a file does not say what is so
 
@@ -232,9 +235,17 @@ class Suggestions:
 
     async def say(self, name: str, words: str) -> None:
         """Write words for a person into its file."""
-        record = self.record(name)
-        await self._whole(lambda: self.shelf.say(record, words), lambda _said: None)
+        status = self.get(name).status
+        async with self._hand(name):
+            record = self.record(name)
+            is_so = record.suggestion.status == status  # else the words are of what was, and the file says what is
+            say = (lambda: self.shelf.say(record, words)) if is_so else (lambda: self.shelf.put_up(record))
+            await self._whole(say, lambda _said: None)
         await self._parts.notice([record.paper])
+
+    def _hand(self, name: str) -> asyncio.Lock:
+        """One suggestion is in one hand at a time: what is written of it is decided on what is so, not on what was."""
+        return self._hands.setdefault(name, asyncio.Lock())
 
     async def adopt(self, paper: Paper, path: str) -> Record:
         """Know a suggestion again by its sealed file, when the state was lost."""
@@ -254,13 +265,15 @@ class Suggestions:
 
     async def place(self, name: str, path: str) -> None:
         """A person gave its file another name."""
-        record = replace(self.record(name), paper=path)
-        await self._whole(lambda: self.shelf.keep(record), lambda _kept: None)
+        async with self._hand(name):
+            record = replace(self.record(name), paper=path)
+            await self._whole(lambda: self.shelf.keep(record), lambda _kept: None)
 
     async def show_again(self, name: str) -> None:
         """Write its file as it should be."""
-        record = self.record(name)
-        await self._whole(lambda: self.shelf.put_up(record), lambda _written: None)
+        async with self._hand(name):
+            record = self.record(name)
+            await self._whole(lambda: self.shelf.put_up(record), lambda _written: None)
         await self._parts.notice([record.paper])
 
     async def taken_back(self, runs: Iterable[str]) -> None:
@@ -278,7 +291,12 @@ class Suggestions:
 
     def settle(self) -> list[Record]:
         """At the start: those that the last daemon was just applying were applied, if their run wrote; else they wait again. Blocks."""
-        return [self._settled(record) for record in self.shelf.all() if record.applying is not None]
+        settled = []
+        for name in sorted(self._unsettled):
+            record = self.shelf.get(name)
+            settled += [self._settled(record)] if record is not None else []
+            self._unsettled.discard(name)
+        return settled
 
     def _settled(self, record: Record) -> Record:
         run, suggestion = str(record.applying), record.suggestion
@@ -333,14 +351,16 @@ class Suggestions:
 
     async def _resolved(self, name: str, act: Callable[[Record], Record]) -> Suggestion:
         record = self.record(name)
-        if name in self._busy:
+        if name in self._busy or name in self._unsettled:
             raise EditRefusedError(f"the suggestion {name} is just being resolved")
         if not record.suggestion.is_pending:
             raise EditRefusedError(f"the suggestion {name} was {record.suggestion.status} already, by {record.suggestion.resolved_by}")
         self._busy.add(name)
         try:
-            self._refuse_unaudited()
-            resolved = await self._whole(lambda: act(record), self._tell_resolved)
+            async with self._hand(name):
+                record = self.record(name)
+                self._refuse_unaudited()
+                resolved = await self._whole(lambda: act(record), self._tell_resolved)
         finally:
             self._busy.discard(name)
         written = [resolved.suggestion.path] if resolved.suggestion.applied_run is not None else []

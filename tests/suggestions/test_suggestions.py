@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import replace
 
 import pytest
@@ -345,3 +346,27 @@ async def test_an_approval_stands_when_its_file_cannot_follow_and_the_trouble_is
     assert "could not be written" in office.suggestions.trouble
     await office.suggestions.reject(other.id)
     assert office.suggestions.trouble is None
+
+
+async def test_words_that_are_written_into_its_file_while_it_is_approved_take_nothing_back(office):
+    office.write("a.md", "one\n")
+    made = await office.propose("a.md", {"text": "two\n"})
+    shelf, entered, go_on = office.suggestions.shelf, threading.Event(), threading.Event()
+    say = shelf.say
+
+    def slowly(record, words):
+        entered.set()
+        assert go_on.wait(10)
+        return say(record, words)
+
+    shelf.say = slowly
+    async with asyncio.TaskGroup() as group:
+        saying = group.create_task(office.suggestions.say(made.id, "It said something else."))
+        await asyncio.to_thread(entered.wait, 10)
+        approving = group.create_task(office.suggestions.approve(made.id))
+        await asyncio.wait({approving}, timeout=0.3)
+        go_on.set()
+    assert saying.done()
+    assert (approving.result().status, office.suggestions.get(made.id).status, office.text("a.md")) == ("approved", "approved", "two\n")
+    with pytest.raises(EditRefusedError, match="approved already"):
+        await office.suggestions.reject(made.id)
