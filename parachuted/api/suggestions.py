@@ -38,7 +38,10 @@ class Given(Protocol):
 
 
 class SuggestionShown(TypedDict):
-    """A suggestion. `file`: where a person can tick it; `applied_run`: what `parachute undo` takes back."""
+    """A suggestion. `file`: where a person can tick it; `applied_run`: what `parachute undo` takes back.
+
+    Who may not read the file is shown no payload, who sees some paths no free words, and no `file` that is not among them.
+    """
 
     id: str
     title: str
@@ -158,7 +161,7 @@ class Suggestions:
         found = [one for one in filed.all(status=query.status, sees=call.sight.sees) if query.agent in {None, one.source_agent}]
         acceptance = filed.acceptance() if call.grant.alternatives is None else []
         shown: SuggestionsShown = {
-            "suggestions": [self._shown(one) for one in found[: query.limit]],
+            "suggestions": [self._shown(call, one) for one in found[: query.limit]],
             "count": len(found),
             "acceptance": [
                 {
@@ -173,25 +176,29 @@ class Suggestions:
     async def one(self, call: Call) -> web.Response:
         """`GET /api/suggestions/{id}`."""
         record = self._parts.suggestions.record(call.named("id"), sees=call.sight.sees)
-        whole: WholeSuggestion = {**self._shown(record.suggestion), "diff": record.shown.diff, "text": record.shown.text}
+        whole: WholeSuggestion = {
+            **self._shown(call, record.suggestion),
+            "diff": record.shown.diff if self._reads(call, record.suggestion) else "",
+            "text": record.shown.text if self._reads(call, record.suggestion) else None,
+        }
         return json_answer(whole)
 
     async def approve(self, call: Call) -> web.Response:
         """`POST /api/suggestions/{id}/approve`."""
         suggestion = await self._theirs(call)
-        return json_answer(self._shown(await self._parts.suggestions.approve(suggestion.id)))
+        return json_answer(self._shown(call, await self._parts.suggestions.approve(suggestion.id)))
 
     async def reject(self, call: Call) -> web.Response:
         """`POST /api/suggestions/{id}/reject` with `{"reason"?}`."""
         body = await call.body(RejectBody)
         suggestion = self._seen(call)
-        return json_answer(self._shown(await self._parts.suggestions.reject(suggestion.id, reason=body.reason)))
+        return json_answer(self._shown(call, await self._parts.suggestions.reject(suggestion.id, reason=body.reason)))
 
     async def modify(self, call: Call) -> web.Response:
         """`POST /api/suggestions/{id}/modify` with `{"payload"}`."""
         body = await call.body(ModifyBody)
         suggestion = await self._theirs(call, body.payload)
-        return json_answer(self._shown(await self._parts.suggestions.modify(suggestion.id, body.payload)))
+        return json_answer(self._shown(call, await self._parts.suggestions.modify(suggestion.id, body.payload)))
 
     async def approve_all(self, call: Call) -> web.Response:
         """`POST /api/suggestions/approve-all`."""
@@ -205,7 +212,7 @@ class Suggestions:
             resolved, more = await filed.approve_all(only={one.id})
             done += resolved
             failed |= more
-        answer: AllApproved = {"resolved": [self._shown(one) for one in done], "failed": failed}
+        answer: AllApproved = {"resolved": [self._shown(call, one) for one in done], "failed": failed}
         return json_answer(answer)
 
     def _seen(self, call: Call) -> Suggestion:
@@ -238,7 +245,18 @@ class Suggestions:
             readable(call.identity), self._parts.store, path, lambda before: text_after(suggestion.action, payload, before) or b""
         )  # fmt: skip
 
-    def _shown(self, suggestion: Suggestion) -> SuggestionShown:
+    def _reads(self, call: Call, suggestion: Suggestion) -> bool:
+        """That a file would be changed is the curator's matter; what it says is the vault's."""
+        grant = call.identity.grant("vault", "read")
+        return grant is not None and all(map(grant.sees, self._parts.suggestions.paths_of(suggestion)))
+
+    def _shown(self, call: Call, suggestion: Suggestion) -> SuggestionShown:
+        """To who sees some paths not in the words of agents and persons, which may name any note."""
         document = to_document(suggestion)
-        file = self._parts.suggestions.record(suggestion.id).paper
-        return {**document, "path": printable(suggestion.path), "title": title_of(suggestion), "file": printable(file)}  # type: ignore[typeddict-item]
+        if not self._reads(call, suggestion):
+            document |= {"payload": {}, "modifications": None}
+        if call.grant.alternatives is not None:
+            document |= {"reasoning": "", "outcome": "" if suggestion.status == "rejected" else suggestion.outcome}
+        paper = self._parts.suggestions.record(suggestion.id).paper
+        file = printable(paper) if call.grant.alternatives is None or call.sight.sees(paper) else ""
+        return {**document, "path": printable(suggestion.path), "title": title_of(suggestion), "file": file}  # type: ignore[typeddict-item]

@@ -142,3 +142,20 @@ async def test_what_was_ticked_while_the_daemon_was_off_is_done_at_its_start(liv
         await life.until(lambda: not life.daemon.suggestions.get(made.id).is_pending)
         await life.daemon._ears.quiet()
     assert (vault / "a.md").read_text() == "two\n"
+
+
+async def test_who_sees_some_paths_or_reads_no_note_is_shown_what_is_theirs_alone(live: Live, vault):
+    save(vault / "Projects/a.md", "beans\n")
+    async with live() as life:
+        made = await propose(life, "Projects/a.md", {"text": "peas\n"}, reasoning="it has read Private/diary.md")
+        some = {"headers": key_of(life, "curator:read,write", "vault:read,write", paths=["Projects/**"])}
+        none = {"headers": key_of(life, "curator:read,write")}
+        listed = [(await call(life, "GET", "/api/suggestions", **key))[1]["suggestions"][0] for key in (some, none)]
+        whole = [(await call(life, "GET", f"/api/suggestions/{made.id}", **key))[1] for key in (some, none)]
+        assert [(one["payload"], one["reasoning"], one["file"] != "") for one in listed] == [
+            ({"text": "peas\n"}, "", False), ({}, "it has read Private/diary.md", True),
+        ]  # fmt: skip
+        assert ["+peas" in one["diff"] for one in whole] == [True, False]
+        assert "beans" not in str(whole[1])
+        assert (await post(life, f"/api/suggestions/{made.id}/reject", {"reason": "see Private/diary.md"}))["outcome"]
+        assert "Private" not in str((await call(life, "GET", f"/api/suggestions/{made.id}", **some))[1])
