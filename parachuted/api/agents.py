@@ -249,7 +249,8 @@ class Agents:
             read=_patterns(grant.reads) if sees_all else [], write=_patterns(grant.writes) if sees_all else [],
             lane=_patterns(grant.lane) if sees_all else [], outside=list(map(printable, grant.outside)) if sees_all else [],
             bash=list(grant.bash) if isinstance(grant.bash, tuple) else grant.bash,
-            network=list(grant.network) if isinstance(grant.network, tuple) else grant.network, interfaces=None if grant.interfaces is None else list(grant.interfaces),
+            network=list(grant.network) if isinstance(grant.network, tuple) else grant.network,
+            interfaces=None if grant.interfaces is None else list(grant.interfaces),
         )  # fmt: skip
         limits = order.limits if order is not None else None
         constraints = ConstraintsShown(
