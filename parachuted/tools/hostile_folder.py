@@ -76,11 +76,14 @@ class Walked:
 class HostileFolder:
     """One folder, held open from the beginning. Methods block on the disk; OSError as the system gives it."""
 
-    def __init__(self, folder: Path, *, uid: int | None = None) -> None:
-        """`uid`: whose the files in it are to be; None: as they come."""
+    def __init__(self, folder: Path, *, uid: int | None = None, is_others: bool = False) -> None:
+        """`uid`: whose the files in it are to be; None: as they come. `is_others`: it is not our own to mend, so what is shut in it
+        stays shut, and nothing on the way to it may be a link by now.
+        """
         self._uid = uid
         self._ignore = Ignore()
-        self._root = os.open(folder, _FOLDER)
+        self._enter = _enter if is_others else _open_folder
+        self._root = _open_straight(folder) if is_others else os.open(folder, _FOLDER)
 
     def close(self) -> None:
         """Let go of it."""
@@ -158,7 +161,7 @@ class HostileFolder:
                 walked.closed[path] = f"it is more than {_DEEPEST} folders deep"
                 continue
             try:
-                child = _open_folder(name, descriptor)
+                child = self._enter(name, descriptor)
             except OSError as error:
                 if error.errno not in {errno.ENOENT, *_IN_THE_WAY}:
                     walked.closed[path] = f"the folder cannot be opened: {error.strerror}"
@@ -215,7 +218,7 @@ class HostileFolder:
         descriptor = os.dup(self._root)
         try:
             for name in path.split("/") if path else []:
-                child = self._made(name, descriptor) if make else _open_folder(name, descriptor)
+                child = self._made(name, descriptor) if make else self._enter(name, descriptor)
                 os.close(descriptor)
                 descriptor = child
             yield descriptor
@@ -271,10 +274,26 @@ def _clear(within: int, name: str) -> None:
         os.rmdir(one, dir_fd=within)
 
 
+def _open_straight(folder: Path) -> int:
+    """A folder of which each part of the path is a folder, at the moment at which it is entered."""
+    descriptor = os.open(folder.anchor, _FOLDER)
+    for name in folder.parts[1:]:
+        try:
+            child = _enter(name, descriptor)
+        finally:
+            os.close(descriptor)
+        descriptor = child
+    return descriptor
+
+
+def _enter(name: str, within: int) -> int:
+    return os.open(name, _FOLDER, dir_fd=within)
+
+
 def _open_folder(name: str, within: int) -> int:
     """A folder that its owner, an agent with our own uid, has shut is opened first."""
     try:
-        return os.open(name, _FOLDER, dir_fd=within)
+        return _enter(name, within)
     except PermissionError:
         if sys.platform != "linux":
             raise

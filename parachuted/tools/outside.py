@@ -49,11 +49,21 @@ def copy_outside(
     try:
         for number, path in enumerate(asked, start=1):
             place = _place(path, user_home)
-            reason = "it needs a home" if place is None else _refusal(place, user_home, never)
-            if place is None or reason is not None:
+            real = _real(place)
+            reason = "it needs a home" if place is None else _refusal(real, user_home, never)
+            if real is None or reason is not None:
                 sum_.left_out.append((printable(path), reason or ""))
-            elif _copied(place, folder, str(number), sum_):
-                copied.append((path, str(number)))
+                continue
+            try:
+                source, name = _opened(real)
+            except OSError:  # what was looked at is what is copied, or nothing is
+                sum_.left_out.append((printable(path), "it was changed while it was looked at, or cannot be entered"))
+                continue
+            try:
+                _copy_all(real, source, name, folder, str(number), sum_)
+            finally:
+                source.close()
+            copied.append((path, str(number)))
     finally:
         folder.close()
     return Outside(copied=tuple(copied), left_out=tuple(sum_.left_out))
@@ -66,10 +76,15 @@ def _place(path: str, user_home: Path | None) -> Path | None:
     return Path(text)
 
 
-def _refusal(place: Path, user_home: Path | None, never: tuple[Path, ...]) -> str | None:
+def _real(place: Path | None) -> Path | None:
     try:
-        real = place.resolve(strict=True)
+        return place.resolve(strict=True) if place is not None else None
     except (OSError, RuntimeError):
+        return None
+
+
+def _refusal(real: Path | None, user_home: Path | None, never: tuple[Path, ...]) -> str | None:
+    if real is None:
         return "it is not there"
     if any(part.startswith(".") for part in real.parts):
         return "what begins with a dot is not shown to agents"
@@ -81,28 +96,23 @@ def _refusal(place: Path, user_home: Path | None, never: tuple[Path, ...]) -> st
     return None
 
 
-def _copied(place: Path, into: HostileFolder, name: str, sum_: _Sum) -> bool:
-    real = place.resolve()
-    if not real.is_dir():
-        return _copied_file(real.parent, real.name, into, f"{name}/{real.name}", sum_)
-    source = HostileFolder(real)
+def _opened(real: Path) -> tuple[HostileFolder, str | None]:
+    """The folder; or the one that the file is in, and its name. OSError, also when a link came into the way."""
     try:
-        walked = source.walk(_MOST_FILES)
-        sum_.left_out += _told(place, walked)
-        for path in sorted(walked.files):
-            if not _copy(source, path, into, f"{name}/{path}", sum_, place):
-                return True
-    finally:
-        source.close()
-    return True
+        return HostileFolder(real, is_others=True), None
+    except NotADirectoryError:
+        return HostileFolder(real.parent, is_others=True), real.name
 
 
-def _copied_file(folder: Path, name: str, into: HostileFolder, target: str, sum_: _Sum) -> bool:
-    source = HostileFolder(folder)
-    try:
-        return _copy(source, name, into, target, sum_, folder)
-    finally:
-        source.close()
+def _copy_all(real: Path, source: HostileFolder, file: str | None, into: HostileFolder, name: str, sum_: _Sum) -> None:
+    if file is not None:
+        _copy(source, file, into, f"{name}/{file}", sum_, real.parent)
+        return
+    walked = source.walk(_MOST_FILES)
+    sum_.left_out += _told(real, walked)
+    for path in sorted(walked.files):
+        if not _copy(source, path, into, f"{name}/{path}", sum_, real):
+            return
 
 
 def _copy(source: HostileFolder, path: str, into: HostileFolder, target: str, sum_: _Sum, place: Path) -> bool:
