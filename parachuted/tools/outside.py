@@ -122,8 +122,9 @@ def _copy(source: HostileFolder, path: str, into: HostileFolder, target: str, su
         return False
     try:
         data, _ = source.read(path, _LARGEST)
-    except (ReadRefusedError, FileNotFoundError) as error:
-        sum_.left_out.append((printable(os.path.join(place, path)), str(error) or "it went"))  # noqa: PTH118  a text
+    except (ReadRefusedError, OSError) as error:  # what was swapped meanwhile is left out; it is no reason not to begin
+        reason = str(error) if isinstance(error, ReadRefusedError) else error.strerror or "it went"
+        sum_.left_out.append((printable(os.path.join(place, path)), reason))  # noqa: PTH118  a text
         return True
     into.put(target, data)
     sum_.files, sum_.size = sum_.files + 1, sum_.size + len(data)

@@ -5,7 +5,6 @@ vault or one beside it, has no byte of another file read and none written.
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import subprocess
 import sys
