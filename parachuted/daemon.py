@@ -369,8 +369,12 @@ class Daemon:
         """What an earlier life left. The engine is asked only where there is something, since to ask it takes time and memory."""
         sandboxes = self.chosen.sandboxes
         if sandboxes is not None and await asyncio.to_thread(sandboxes.has_left_something):
-            found = await sandboxes.sweep()
-            log.info("what an earlier life left of agents' containers is gone", extra={"containers": found})
+            try:
+                found = await sandboxes.sweep()
+            except OSError as error:  # an agent's files, which are no reason to end the daemon
+                log.warning("what an earlier life left of agents' containers could not be removed", extra={"reason": str(error)})
+            else:
+                log.info("what an earlier life left of agents' containers is gone", extra={"containers": found})
 
     async def _run_modules(self) -> None:
         await self._cages.sweep()

@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # it brings docker, which is loaded at its first use
     from parachuted.agents.sandbox.engine import Engine, Launched
 
 _THREADS = 8
+_UNSWEPT = "unswept"
 _NO_IMAGE = "there is no image for sandboxes yet; `parachute sandbox build` makes it (with --offline: of this machine's own programs)"
 _ROOTLESS = "the engine runs without root, where its users are others than this machine's; agents with a shell need one that runs as root"
 
@@ -149,19 +150,25 @@ class Sandboxes:
 
     def has_left_something(self) -> bool:
         """Whether an earlier life has left folders, and so perhaps containers. It reads the disk, and asks no engine."""
-        return self._folder.is_dir() and any(self._folder.iterdir())
+        return bool(self._folders())
 
     async def sweep(self) -> int:
-        """Remove what an earlier life left: containers, and the folders of their slots. How many containers; none without an engine."""
-        found = 0
+        """Remove what an earlier life left: containers, and the folders of their slots. How many containers.
+
+        Runs may begin meanwhile: what is theirs is asked after what there is. Without an engine none is removed, and a mark is left for the
+        next time. Raises OSError when a folder cannot be removed.
+        """
+        found, was_asked = 0, False
         with suppress(AgentUnavailableError):
             engine = await self._connected()
-            ours = {seat.slot.id for seat in (*self._seats.values(), *([self._warm] if self._warm else []))}
             for container, slot in (await asyncio.to_thread(engine.strays, self._label)).items():
-                if slot not in ours:
+                if slot not in self._slots():
                     await asyncio.to_thread(engine.remove, container)
                     found += 1
-        await asyncio.to_thread(self._drop_left_folders)
+            was_asked = True
+        left = await asyncio.to_thread(self._folders)
+        ours = self._slots()
+        await asyncio.to_thread(self._drop_folders, [folder for folder in left if folder.name not in ours], is_last=was_asked)
         return found
 
     async def close(self) -> None:
@@ -250,13 +257,17 @@ class Sandboxes:
     async def _end(self, seat: _Seat) -> None:
         await in_own_thread(partial(_end_here, seat))
 
-    def _drop_left_folders(self) -> None:
-        if not self._folder.is_dir():
-            return
-        ours = {seat.slot.id for seat in (*self._seats.values(), *([self._warm] if self._warm else []))}
-        for folder in self._folder.iterdir():
-            if folder.name not in ours:
-                drop_tree(folder)
+    def _slots(self) -> set[str]:
+        return {seat.slot.id for seat in (*self._seats.values(), *([self._warm] if self._warm else []))}
+
+    def _folders(self) -> list[Path]:
+        return list(self._folder.iterdir()) if self._folder.is_dir() else []
+
+    def _drop_folders(self, folders: list[Path], *, is_last: bool) -> None:
+        for folder in folders:
+            drop_tree(folder)
+        if folders and not is_last:
+            (self._folder / _UNSWEPT).mkdir(mode=0o700)
 
 
 def dockerfile_text() -> str:

@@ -9,7 +9,7 @@ from parachuted.agents.sandbox import HOME_IN_BOX, Sandboxes
 from parachuted.agents.sandbox.sandboxes import dockerfile_text
 from parachuted.errors import AgentUnavailableError
 from parachuted.grants.agent_config import SandboxConfig
-from tests.agents.sandbox.conftest import boxed, spec_of
+from tests.agents.sandbox.conftest import DEADLINE_S, boxed, spec_of
 from tests.engine import containers
 
 
@@ -50,6 +50,46 @@ async def test_without_an_engine_it_says_what_to_install(tmp_path):
         async with sandboxes.prepare():
             pass
     assert await sandboxes.sweep() == 0
+
+
+async def test_what_was_left_is_swept_again_once_there_is_an_engine(tmp_path, engine):
+    folder = tmp_path / "slots"
+    (folder / "abc/work").mkdir(parents=True)
+    (folder / "abc/work/secret.md").write_text("x")
+    without = Sandboxes(folder=folder, env={"DOCKER_HOST": f"unix://{tmp_path}/none"}, label=uuid4().hex)
+
+    assert await without.sweep() == 0
+    assert not (folder / "abc").exists()
+    assert without.has_left_something()
+    with_one = Sandboxes(folder=folder, env=engine, label=uuid4().hex)
+    await with_one.sweep()
+    await with_one.close()
+    assert not with_one.has_left_something()
+
+
+async def test_a_run_that_begins_while_what_was_left_is_swept_keeps_its_container(sandboxes, monkeypatch):
+    loop, begun = asyncio.get_running_loop(), sandboxes.prepare()
+    (sandboxes._folder / "left").mkdir(parents=True)
+    engine = await sandboxes._connected()
+    look = engine.strays
+
+    async def begin():
+        slot = await begun.__aenter__()
+        await asyncio.wrap_future(sandboxes._seats[slot.work].start)
+        return slot
+
+    def looking(label):
+        slots.append(asyncio.run_coroutine_threadsafe(begin(), loop).result(DEADLINE_S))
+        return look(label)
+
+    slots = []
+    monkeypatch.setattr(engine, "strays", looking)
+    assert await sandboxes.sweep() == 0
+
+    assert [one.name for one in sandboxes._folder.iterdir()] == [slots[0].id]
+    async with sandboxes.open(spec_of(slots[0], "true")) as container:
+        assert await container.wait() == 0
+    await begun.__aexit__(None, None, None)
 
 
 async def test_with_an_engine_and_its_image_it_can_be_used(sandboxes):
