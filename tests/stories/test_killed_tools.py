@@ -1,0 +1,242 @@
+"""Killed in the middle of a tool: the container's program, the daemon, all agents, a module, a grant; every file is old or new."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from parachuted.presence import running_daemon
+from parachuted.testing import Block, ScriptedMessages, ToolUse, say
+from tests.api.calls import call, get, post
+from tests.api.test_modules import install
+from tests.stories.boxed import Boxed, boxed, native
+from tests.stories.hostile_world import MANIFEST, MODULE, docker, its_boxes
+from tests.stories.life import Life, save
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTES = 8
+MOVES = ("here.md", "there.md")
+RUN = "/api/agents/keeper/shell/run"
+ENTRY = "  keeper:\n"
+NARROWED = "  keeper:\n    agents: {shell: {paths: [Work/0.md]}}\n"
+_IN_PIECES = """\
+python3 - <<'E'
+import os, pathlib
+for n in range(%d):
+    with open(f'/vault/Work/{n}.md', 'w') as note:
+        for piece in [f'# Note {n}\\n\\n', *['turn %d\\n' * 500] * 8]:
+            note.write(piece)
+            note.flush()
+for one, other in (('here.md', 'there.md'), ('there.md', 'here.md')):
+    if os.path.exists('/vault/Work/' + one):
+        os.rename('/vault/Work/' + one, '/vault/Work/' + other)
+        break
+E"""
+
+
+def text(number: int, turn: int) -> str:
+    """What a note says at one turn: long enough that half of it could be told."""
+    return f"# Note {number}\n\n" + f"turn {turn}\n" * 4_000
+
+
+def turns(first: int, count: int) -> list[list[Block]]:
+    """A shell that writes all notes in pieces and gives one another name, and the tool that writes whole files, in turn."""
+    made: list[list[Block]] = []
+    for turn in range(first, first + count):
+        write: ToolUse = native("Write", file_path=f"/vault/Work/{turn % NOTES}.md", content=text(turn % NOTES, turn))
+        made.append([native("Bash", command=_IN_PIECES % (NOTES, turn), description="write"), write])
+    return [*made, [say("Done.")]]
+
+
+def fill(folder: Path) -> None:
+    for number in range(NOTES):
+        save(folder / f"vault/Work/{number}.md", text(number, 0))
+    save(folder / "vault/Work/here.md", "# Here or there\n")
+    save(folder / "vault/Private/secret.md", "# Secret\n")
+    save(folder / "keeper/manifest.yaml", MANIFEST)
+    save(folder / "keeper/module.py", MODULE)
+
+
+def torn(vault: Path, last: int) -> list[str]:
+    """What is neither as it was nor as any turn made it."""
+    found = {path.relative_to(vault).as_posix(): path for path in vault.rglob("*") if path.is_file() and ".parachute" not in path.parts}
+    wrong = []
+    for number in range(NOTES):
+        said = found.pop(f"Work/{number}.md").read_text()
+        turn = said.rpartition("turn ")[2].strip()
+        if not turn.isdigit() or int(turn) > last or said != text(number, int(turn)):
+            wrong.append(f"Work/{number}.md: {len(said)} characters, {said[-20:]!r}")
+    moved = [path for name in MOVES if (path := found.pop(f"Work/{name}", None)) is not None]
+    wrong += [] if [path.read_text() for path in moved] == ["# Here or there\n"] else [f"here and there: {moved}"]
+    wrong += [] if found.pop("Private/secret.md").read_text() == "# Secret\n" else ["Private/secret.md"]
+    return [*wrong, *(name for name in found if not name.startswith("Modules/"))]
+
+
+@dataclass
+class Endings:
+    """The ways in which a run is ended by others, each put right again afterwards."""
+
+    box: Boxed
+    engine: Mapping[str, str]
+    home: Path
+
+    async def killed(self) -> None:
+        """The container's programs, all of them, at once."""
+        boxes = await asyncio.to_thread(its_boxes, self.engine, self.home)
+        await asyncio.to_thread(docker, self.engine, "kill", "-s", "KILL", *boxes)
+
+    async def stopped(self) -> None:
+        """All agents, by a person."""
+        await post(self.box.life, "/api/agents/stop")
+        await self.at_rest()
+        await post(self.box.life, "/api/resume")
+
+    async def switched_off(self) -> None:
+        """The module."""
+        await post(self.box.life, "/api/modules/keeper/disable")
+        await self.at_rest()
+        await post(self.box.life, "/api/modules/keeper/enable")
+
+    async def narrowed(self) -> None:
+        """The grant, in modules.yaml."""
+        file = self.home / "modules.yaml"
+        whole = file.read_text()
+        assert ENTRY in whole
+        told = len(self.box.life.told("module.disabled"))
+        _replace(file, whole.replace(ENTRY, NARROWED))
+        await self.box.life.until(lambda: len(self.box.life.told("module.disabled")) > told)
+        await self.at_rest()
+        enabled = len(self.box.life.told("module.enabled"))
+        _replace(file, whole)
+        await self.box.life.until(lambda: len(self.box.life.told("module.enabled")) > enabled)
+
+    async def at_rest(self) -> None:
+        await self.box.life.until(lambda: not self.box.life.daemon.at_work.all(), 5)
+
+
+def _replace(file: Path, words: str) -> None:
+    made = file.with_name("modules.yaml.new")
+    made.write_text(words)
+    made.chmod(0o600)
+    made.replace(file)
+
+
+@pytest.mark.timeout(120)
+async def test_a_run_ended_at_any_moment_of_a_tool_leaves_every_file_old_or_new(
+    engine: Mapping[str, str], home: Path, vault: Path, tmp_path: Path, torture
+):
+    fill(tmp_path)
+    seed = random.randrange(1 << 32)  # noqa: S311  a seed to be told
+    rng = random.Random(seed)  # noqa: S311
+    last = 0
+    async with boxed(engine, home, vault, agent__max_turns=100, agent__timeout_s=60, budget__runs_per_hour=1_000) as box:
+        life, ends = box.life, Endings(box, engine, home)
+        told = await install(life, tmp_path / "keeper")
+        assert told["status"] == "running", told["problem"]
+        await life.settled()
+        every: list[Callable[[], Awaitable[None]]] = [ends.killed, ends.stopped, ends.switched_off, ends.narrowed]
+        for number in range(60 if torture else 2):
+            way = every[number % len(every)] if torture else rng.choice(every)
+            async with asyncio.TaskGroup() as group:
+                first = len(box.api.asked)
+                box.api.add(*turns(last + 1, 60))
+                group.create_task(call(life, "POST", RUN, json={"prompt": "Write."}))
+                await life.until(lambda seen=first: len(box.api.asked) > seen + 1, 30)
+                await asyncio.sleep(rng.uniform(0, 0.8))
+                await way()
+                await ends.at_rest()
+            last += len(box.api.asked) - first
+            box.api._turns.clear()
+            await life.settled()
+
+            assert torn(vault, last) == [], f"seed {seed}, {way.__name__} at {number}"
+        assert (await get(life, "/api/health"))["status"] in {"ok", "healthy", "degraded"}
+        assert (vault / "Work/0.md").read_text() != text(0, 0)
+
+
+@contextlib.asynccontextmanager
+async def program(home: Path, vault: Path, engine: Mapping[str, str], url: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, Life]]:
+    """A daemon in a process of its own, which is killed when it is left."""
+    env = {
+        **os.environ, **engine, "PARACHUTE_HOME": str(home), "PARACHUTE_AGENT_BACKEND": "claude", "PARACHUTE_AGENT_BASE_URL": url,
+        "ANTHROPIC_API_KEY": "sk-ant-api03-x", "PARACHUTE_BUDGET_RUNS_PER_HOUR": "1000", "PARACHUTE_AGENT_MAX_TURNS": "100",
+    }  # fmt: skip
+    words = [sys.executable, "-m", "parachuted", "start", "--foreground", "--vault", str(vault), "--port", "0"]
+    with (home.parent / "daemon.log").open("ab") as log:
+        process = await asyncio.create_subprocess_exec(*words, cwd=ROOT, env=env, stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + 30
+        while (record := running_daemon(str(home))) is None or record["pid"] != process.pid:
+            assert process.returncode is None, (home.parent / "daemon.log").read_text()[-2000:]
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.02)
+        yield process, Apart(f"http://127.0.0.1:{record['port']}")  # type: ignore[misc]
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+@dataclass
+class Apart:
+    """As much of a life as calls need."""
+
+    url: str
+
+
+@pytest.mark.timeout(120)
+async def test_a_daemon_killed_at_any_moment_of_a_tool_leaves_every_file_old_or_new_and_the_next_one_no_container(
+    engine: Mapping[str, str], home: Path, vault: Path, tmp_path: Path, torture
+):
+    fill(tmp_path)
+    seed = random.randrange(1 << 32)  # noqa: S311  a seed to be told
+    rng = random.Random(seed)  # noqa: S311
+    last = 0
+    async with boxed(engine, home, vault) as box:  # which makes the image, where there is none
+        await install(box.life, tmp_path / "keeper")
+    async with ScriptedMessages() as api:
+        for number in range(25 if torture else 1):
+            api.add(*turns(last + 1, 60))
+            first = len(api.asked)
+            async with program(home, vault, engine, api.url) as (process, life), asyncio.TaskGroup() as group:
+                asked = group.create_task(_asked(life))
+                deadline = time.monotonic() + 30
+                while len(api.asked) < first + 2:
+                    assert not asked.done(), asked.result()
+                    assert time.monotonic() < deadline
+                    await asyncio.sleep(0.01)
+                left = await asyncio.to_thread(its_boxes, engine, home)
+                await asyncio.sleep(rng.uniform(0, 0.8))
+                process.kill()
+                await process.wait()
+                last += len(api.asked) - first
+                api._turns.clear()
+
+            assert left
+            assert torn(vault, last) == [], f"seed {seed}, at {number}"
+            async with program(home, vault, engine, api.url) as (_process, life):
+                deadline = time.monotonic() + 20
+                while set(left) & set(await asyncio.to_thread(lambda: docker(engine, "ps", "-q").split())):
+                    assert time.monotonic() < deadline, "the container of a daemon that was killed goes on"
+                    await asyncio.sleep(0.1)
+                assert (await call(life, "GET", "/api/health"))[0] == 200
+            assert torn(vault, last) == [], f"seed {seed}, after {number}"
+    assert (vault / "Work/0.md").read_text() != text(0, 0)
+
+
+async def _asked(life: object) -> object:
+    with contextlib.suppress(aiohttp.ClientError):
+        while (await call(life, "GET", "/api/agents/keeper/shell"))[0] != 200:  # type: ignore[arg-type]  # the module is not begun yet
+            await asyncio.sleep(0.05)
+        return await call(life, "POST", RUN, json={"prompt": "Write."})  # type: ignore[arg-type]
+    return None
