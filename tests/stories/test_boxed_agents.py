@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import aiohttp
 import pytest
 
+from parachuted.daemon import state_folder
 from parachuted.testing import say, use
 from tests.api.calls import call, get, post, refused
 from tests.api.test_modules import install
+from tests.engine import containers
 from tests.stories.boxed import KEY, boxed, native
 from tests.stories.life import Life, save
 
@@ -143,6 +147,36 @@ async def test_stopping_ends_a_container_within_a_second_and_leaves_every_file_o
         assert took < 1, took
         assert (await asked)[1] == "a person stopped all agents"
         assert (vault / "Work/plan.md").read_text() in {"# Plan\n", "# PLAN\n"}
+
+
+async def test_a_daemon_that_ends_leaves_no_container_and_no_copy_of_an_agent_at_work(
+    engine: Mapping[str, str], home: Path, vault: Path, module: Path
+):
+    save(vault / "Work/plan.md", "# Plan\n")
+    ours, loop = f"org.parachuted.daemon={state_folder(home, vault).name}", asyncio.get_running_loop()
+    async with asyncio.TaskGroup() as group:
+        async with boxed(engine, home, vault) as box:
+            life, api = box.life, box.api
+            await installed(life, module)
+            await life.settled()
+            api.add([native("Bash", command="sed -i s/Plan/PLAN/ Work/plan.md && cat /dev/zero", description="hang")])
+            asked = group.create_task(cut_off(life))
+            await life.until(lambda: len(api.asked) == 1 and life.daemon.at_work.all(), 60)
+            assert containers(engine, of=ours) != []
+            began = loop.time()
+        took = loop.time() - began
+        await asked
+
+    assert took < 5, took
+    assert containers(engine, of=ours) == []
+    assert list((home / "run/boxes").iterdir()) == []
+    assert (vault / "Work/plan.md").read_text() in {"# Plan\n", "# PLAN\n"}
+
+
+async def cut_off(life: Life) -> None:
+    """Ask, of a daemon that ends meanwhile, as it says or shows by hanging up."""
+    with contextlib.suppress(aiohttp.ClientError):
+        assert "the daemon ended" in (await refused(life, "POST", RUN, json={"prompt": "Hang."}))[1]
 
 
 async def test_a_module_that_is_switched_off_has_its_agents_ended(engine: Mapping[str, str], home: Path, vault: Path, module: Path):
