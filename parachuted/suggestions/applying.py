@@ -88,6 +88,8 @@ class Applier:
         try:
             ours = text_after(suggestion.action, suggestion.effect, base) or b""
         except (EditRefusedError, NotFoundError) as error:
+            if suggestion.modifications is not None:  # what a person would have in its place is wrong; the suggestion waits still
+                raise
             return Applied(why=error.message, theirs=present.data)
         try:
             return Applied(written=self._store.replace(path, ours, author, base=suggestion.base))

@@ -370,3 +370,13 @@ async def test_words_that_are_written_into_its_file_while_it_is_approved_take_no
     assert (approving.result().status, office.suggestions.get(made.id).status, office.text("a.md")) == ("approved", "approved", "two\n")
     with pytest.raises(EditRefusedError, match="approved already"):
         await office.suggestions.reject(made.id)
+
+
+@pytest.mark.parametrize("payload", [{"base64": "!!"}, {"section": "Facts", "content": "x\n\n## Other\n"}])
+async def test_a_change_of_it_that_cannot_be_made_leaves_it_waiting(office, payload):
+    office.write("a.md", "one\n")
+    made = await office.propose("a.md", {"text": "two\n"})
+    with pytest.raises(EditRefusedError):
+        await office.suggestions.modify(made.id, payload)
+    assert (office.suggestions.get(made.id).status, office.text("a.md")) == ("pending", "one\n")
+    assert (await office.suggestions.approve(made.id)).status == "approved"
