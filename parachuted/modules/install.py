@@ -204,5 +204,8 @@ def _git(words: list[str], env: Mapping[str, str]) -> str:
     except subprocess.TimeoutExpired as error:
         raise InstallRefusedError(f"git took longer than {_WAIT_S:g} s") from error
     if done.returncode:
-        raise InstallRefusedError(f"git could not get it: {visible(done.stderr.decode(errors='replace').strip()[-1_000:], keep=chr(10))}")
+        says = done.stderr.decode(errors="replace")
+        for place in (word.removeprefix("file://") for word in words if word.startswith("file://")):
+            says = says.replace(place, "the folder") if len(place) > 1 else says  # an error names no folder of this machine
+        raise InstallRefusedError(f"git could not get it: {visible(says.strip()[-1_000:], keep=chr(10))}")
     return done.stdout.decode(errors="replace")

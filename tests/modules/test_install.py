@@ -193,3 +193,10 @@ def test_what_was_placed_can_be_taken_away(yard):
     unplace(yard.vault, "stranger")
     assert list((yard.vault / "Modules").iterdir()) == []
     unplace(yard.vault, "stranger")
+
+
+def test_what_git_says_of_a_folder_that_is_no_repository_does_not_name_it(tmp_path):
+    (tmp_path / "notes.md").write_text("x")
+    with pytest.raises(InstallRefusedError, match="git could not get it") as told, fetched(f"file://{tmp_path}/notes.md", os.environ):
+        pass
+    assert str(tmp_path) not in str(told.value)

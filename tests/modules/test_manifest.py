@@ -150,7 +150,7 @@ agents:
       workspace_access: all
       cpus: x
     bash: [git]
-    capabilities: [Bash]
+    capabilities: [Shell]
 hooks:
   - event: created
     handler: h f
@@ -171,13 +171,13 @@ provides: X
         "line 9: agents.indexer.sandbox.workspace_acess: is no field of a manifest; did you mean workspace_access?",
         "line 10: agents.indexer.sandbox.workspace_access: should be one of none, ro, rw",
         "line 11: agents.indexer.sandbox.cpus: should be a number",
-        "line 13: agents.indexer.capabilities: 'Bash' is none of read, write (or Read, Glob, Grep, Write, Edit); say bash: true beside it",
+        "line 13: agents.indexer.capabilities: 'Shell' is none of read, write (or Read, Glob, Grep, Write, Edit), Bash, WebFetch",
         "line 15: hooks.0.event: 'created' is no name of an event such as daily.entry.created",
         "line 16: hooks.0.handler: 'h f' is no handler such as hooks:on_entry_created, a file and its function",
         "line 17: hooks.0.asynch: is no field of a manifest; did you mean async?",
         "line 19: permissions.read.0: '.claude/**' is a program's, or a module's code; no module reads it",
         "line 19: permissions.read.1: '../x' is no pattern of paths in a vault, such as 'Projects/**'",
-        "line 21: permissions.write.0: 'Modules/**' is a program's, or a module's code; no module writes it",
+        "line 21: permissions.write.0: 'Modules/**' is a program's, a module's code, or a person's to decide; no module writes it",
         "line 22: provides: should be a list",
     ]
 
