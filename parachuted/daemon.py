@@ -319,7 +319,7 @@ class Daemon:
                 wanted.add(entry.digest)
             if number % _PATHS_AT_ONCE == 0:
                 await asyncio.sleep(0)
-        wanted |= {one.base for one in self.suggestions.all(status="pending") if one.base is not None}
+        wanted |= self.suggestions.bases()
         return wanted | self.reviews.digests()  # last, since what is seen of a text that has changed meanwhile is among these
 
     def _build_modules(self, limits: Limits) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 from aiohttp import web
@@ -119,7 +120,7 @@ class AgentRuns:
                 ran = await self._parts.agents.run(name, body.prompt, options, entry=entry, session=body.session)
         except AgentUnavailableError as error:  # as things stand it cannot begin, which is no fault of the daemon's
             raise web.HTTPConflict(text=error.message) from error
-        return json_answer(self._told(ran))
+        return json_answer(await asyncio.to_thread(self._told, ran))
 
     def _told(self, ran: Ran) -> RanTold:
         document = self._parts.history.run(ran.run) or {}

@@ -124,7 +124,8 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # of the file, and so for as long as the disk takes
+        self._sums = threading.Lock()  # of what is in memory, which the event loop asks; it may be taken inside the other one
         self._connection: sqlite3.Connection | None = None
         self._is_closed = False
         self._hour, self._day = _Window(_HOUR_S), _Window(_DAY_S)
@@ -151,7 +152,7 @@ class Ledger:
     def follow(self, run: str, causes: Sequence[str]) -> None:
         """Have the sums of this run and of these causes in memory from now on. Blocks."""
         wanted: list[tuple[Kind, str]] = [("run", run), *(("cause", cause) for cause in causes)]
-        with self._lock:
+        with self._using(), self._sums:
             for kind, name in wanted:
                 if (kind, name) not in self._followed:
                     self._followed[kind, name] = self._of(kind, name)
@@ -161,7 +162,7 @@ class Ledger:
 
     def count(self, usage: Usage) -> None:
         """Take a request into the sums, at once; `keep` writes it down."""
-        with self._lock:
+        with self._sums:
             at = usage.at.timestamp()
             self._hour.add(at, usage.usd)
             self._day.add(at, usage.usd)
@@ -185,12 +186,12 @@ class Ledger:
 
     def followed(self, kind: Kind, name: str) -> Spent:
         """The sum of a run or cause that is followed, from memory."""
-        with self._lock:
+        with self._sums:
             return self._followed.get((kind, name), Spent())
 
     def last(self, now: datetime) -> tuple[float, float]:
         """US dollars of the last hour and of the last 24, from memory."""
-        with self._lock:
+        with self._sums:
             return self._hour.total(now.timestamp()), self._day.total(now.timestamp())
 
     def spent(self, *, run: str | None = None, cause: str | None = None, since: datetime | None = None) -> Spent:
@@ -245,9 +246,11 @@ class Ledger:
         with database:
             database.execute("DELETE FROM request_causes WHERE request IN (SELECT id FROM requests WHERE at < ?)", (oldest,))
             database.execute("DELETE FROM requests WHERE at < ?", (oldest,))
-        for at, usd in database.execute("SELECT at, usd FROM requests WHERE at > ? ORDER BY at", (now.timestamp() - _DAY_S,)):
-            self._hour.add(at, usd)
-            self._day.add(at, usd)
+        rows = database.execute("SELECT at, usd FROM requests WHERE at > ? ORDER BY at", (now.timestamp() - _DAY_S,)).fetchall()
+        with self._sums:
+            for at, usd in rows:
+                self._hour.add(at, usd)
+                self._day.add(at, usd)
 
     def _rows(self, sql: str, values: tuple[object, ...]) -> list[tuple[object, ...]]:
         with self._using() as database:

@@ -144,7 +144,7 @@ class Sandboxes:
         """Make the image, and tell line by line how that goes."""
         engine = await self._connected()
         lines = engine.build_offline() if offline else engine.build(dockerfile or dockerfile_text())
-        while (line := await asyncio.to_thread(next, lines, None)) is not None:
+        while (line := await in_own_thread(lambda: next(lines, None))) is not None:  # which may take minutes, and delays no end of ours
             yield line
         self._drop_warm()
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FuturesTimeoutError
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -159,3 +163,25 @@ def test_after_its_close_it_says_so_and_counts_on(ledger):
         ledger.keep(usage())
     ledger.count(usage(2))
     assert ledger.last(NOW)[1] == 2
+
+
+def test_what_is_in_memory_is_told_at_once_while_the_file_makes_others_wait(ledger, monkeypatch):
+    monkeypatch.setattr("parachuted.agents.gateway.ledger._BUSY_S", 5.0)
+    ledger = again(ledger)
+    ledger.follow("r1", ["c1"])
+    other = sqlite3.connect(ledger._path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    with ThreadPoolExecutor(1) as threads:
+        keeping = threads.submit(ledger.keep, usage(1))
+        with pytest.raises(FuturesTimeoutError):
+            keeping.result(0.2)
+        began = time.monotonic()
+        ledger.count(usage(1))
+        assert (ledger.followed("run", "r1").usd, ledger.last(NOW)[0]) == (1, 1)
+        took = time.monotonic() - began
+        assert not keeping.done()
+        other.close()
+        keeping.result(5)
+    assert took < 0.2
+    assert ledger.spent(run="r1").usd == 1
+    ledger.close()
