@@ -33,8 +33,11 @@ _MOST_TEXT = 64 << 10
 class Shelf:
     """All suggestions that are known."""
 
-    def __init__(self, *, store: Store, state: State, sealer: Sealer, clock: Callable[[], datetime]) -> None:
-        self._store, self._sealer, self._clock = store, sealer, clock
+    def __init__(
+        self, *, store: Store, state: State, sealer: Sealer, clock: Callable[[], datetime], size: Callable[[VaultPath], int]
+    ) -> None:  # fmt: skip
+        """`size`: how many bytes a file of the vault has."""
+        self._store, self._sealer, self._clock, self._size = store, sealer, clock, size
         self._table, self._over = state.table("suggestions"), state.table("suggestions_over")
         self._lock = threading.Lock()
         self._records: dict[str, Record] = {}
@@ -122,12 +125,12 @@ class Shelf:
     def read(self, path: VaultPath) -> Paper | None:
         """What the file says; None: there is none, or none that is read."""
         try:
-            if self._store.resolve(path) != path:
+            if self._store.resolve(path) != path or self._size(path) > _LARGEST_PAPER:
                 return None
             data = self._store.read(path).data
         except ParachuteError:
             return None
-        return read_paper(data) if len(data) <= _LARGEST_PAPER else None
+        return read_paper(data) if len(data) <= _LARGEST_PAPER else None  # it may have grown
 
     def is_as_written(self, paper: Paper, record: Record) -> bool:
         """Whether the file says what we wrote, boxes aside."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from parachuted.suggestions.applying import Planned
 from parachuted.suggestions.shelf import shown_of
+from parachuted.vault import VaultPath
 from tests.suggestions.sheets import suggestion
 
 
@@ -41,3 +42,10 @@ def test_all_of_what_would_change_is_shown_one_way_or_the_other():
     assert shown_of(suggestion(), Planned(before=b"one\n", after=b"two\n", base=None)).text is None
     assert shown_of(suggestion(), Planned(before=None, after=b"\0\1", base=None)).diff == "(no text: 0 bytes become 2)"
     assert shown_of(replace(suggestion(), action="delete"), Planned(before=b"one\n", after=None, base=None)).diff.endswith("-one\n")
+
+
+def test_a_file_that_is_larger_than_any_of_ours_is_not_read(office):
+    office.write("Suggestions/huge.md", "x")
+    with (office.vault / "Suggestions/huge.md").open("r+b") as file:
+        file.truncate(1 << 40)  # of which the disk holds nothing; to read it would take a terabyte
+    assert office.suggestions.shelf.read(VaultPath("Suggestions/huge.md")) is None
