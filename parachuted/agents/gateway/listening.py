@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket as sockets
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -10,12 +11,25 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 NAME = "gateway.sock"
 _BACKLOG = 128
 _MOST = 256
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class _Wanted(logging.Filter):
+    """What is no HTTP is answered so, and not logged: an agent could send so much of it that nothing else would be left in the log."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether it is kept."""
+        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+_log = logging.getLogger(f"{__name__}.http")
+_log.addFilter(_Wanted())
 
 
 class Listening:
@@ -66,7 +80,7 @@ class _Door(web.Server):
 
     def __init__(self, serve: Handler) -> None:
         """An agent that goes away ends what it asked for, also at the far side."""
-        super().__init__(self._kept, handler_cancellation=True, access_log=None, auto_decompress=False)
+        super().__init__(self._kept, handler_cancellation=True, access_log=None, auto_decompress=False, logger=_log)
         self._serve = serve
         self._busy: set[web.RequestHandler] = set()
 

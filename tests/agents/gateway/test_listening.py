@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import socket
 import stat
 
@@ -52,3 +54,26 @@ async def test_a_folder_in_the_socket_s_place_is_an_error(tmp_path):
     with pytest.raises(OSError, match=r"gateway\.sock"):
         async with Listening(answer).socket(tmp_path, answer):
             pass
+
+
+async def test_what_is_no_http_is_answered_so_and_fills_no_log(tmp_path, caplog):
+    async with Listening(answer).socket(tmp_path, answer) as path:
+        for wrong in (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 1_000 + b"\r\n", b"\x16\x03\x01\r\n\r\n", b"GET / HTTP/1.1\r\n\0: x\r\n\r\n"):
+            reader, writer = await asyncio.open_unix_connection(path)
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" + wrong)
+            assert b" 400 Bad Request" in await asyncio.wait_for(reader.read(), 10)
+            writer.close()
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_a_fault_of_ours_is_logged(tmp_path, caplog):
+    async def fail(_request: web.BaseRequest) -> web.Response:
+        raise ValueError("ours")
+
+    async with (
+        Listening(fail).socket(tmp_path, fail) as path,
+        aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as session,
+        session.get("http://x/") as response,
+    ):
+        assert response.status == 500
+    assert "ours" in caplog.text
