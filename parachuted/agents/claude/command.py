@@ -8,9 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from ipaddress import ip_address
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import claude_agent_sdk
 from claude_agent_sdk import ClaudeAgentOptions
@@ -18,6 +16,7 @@ from claude_agent_sdk import ClaudeAgentOptions
 from parachuted.agents.backends import ClaudeSettings
 from parachuted.agents.credentials import KEY_VARIABLE
 from parachuted.agents.gateway import Way
+from parachuted.agents.gateway.upstream import is_on_this_machine
 from parachuted.errors import AgentUnavailableError
 
 _PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS")
@@ -83,7 +82,7 @@ def make_environment(settings: ClaudeSettings, home: Path, way: Way | None) -> d
     made["HOME"] = str(home)
     if way is not None:
         return made | {"ANTHROPIC_BASE_URL": way.url, KEY_VARIABLE: way.token}
-    if base_url is None or not is_loopback(base_url):
+    if base_url is None or not is_on_this_machine(base_url):
         made |= {name: env[name] for name in _PROXIES if name in env}
     return made | ({"ANTHROPIC_BASE_URL": base_url, KEY_VARIABLE: _NO_KEY} if base_url is not None else {})
 
@@ -92,12 +91,3 @@ def make_box_environment(way: Way, home: str, socket: str) -> dict[str, str]:
     """Make the environment of the CLI in a container, whose only way out is the gateway's socket."""
     made = {"HOME": home, "ANTHROPIC_UNIX_SOCKET": socket, "ANTHROPIC_BASE_URL": _BEHIND_SOCKET, KEY_VARIABLE: way.token}
     return made | _SAID | dict.fromkeys(_WITHOUT, "1")
-
-
-def is_loopback(url: str) -> bool:
-    """Whether the address is on this machine."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

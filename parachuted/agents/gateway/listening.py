@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket as sockets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from aiohttp import web
+
+from parachuted.agents.own_socket import listen_in
 from aiohttp.http_exceptions import HttpProcessingError
 
 NAME = "gateway.sock"
@@ -56,7 +56,7 @@ class Listening:
         if folder is None:
             yield None
             return
-        bound = _bind(folder)
+        bound = listen_in(folder, NAME)
         runner = await _run(serve)
         try:
             await web.SockSite(runner, bound, backlog=_BACKLOG).start()
@@ -120,25 +120,3 @@ async def _run(serve: Handler) -> web.ServerRunner:
     runner = web.ServerRunner(_Door(serve), shutdown_timeout=0.1)
     await runner.setup()
     return runner
-
-
-def _bind(folder: Path) -> sockets.socket:
-    """The folder says who may come in: a container's user has another number than ours, so the socket itself refuses nobody.
-
-    A socket's name has room for some hundred bytes, a folder's for more: it is named through the folder's descriptor, where there are such.
-    """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    bound = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
-    try:
-        through = Path(f"/proc/self/fd/{descriptor}")
-        path = (through if through.exists() else folder) / NAME
-        path.unlink(missing_ok=True)
-        bound.bind(os.fspath(path))
-        path.chmod(0o666)
-        bound.setblocking(False)  # noqa: FBT003
-    except BaseException:
-        bound.close()
-        raise
-    finally:
-        os.close(descriptor)
-    return bound

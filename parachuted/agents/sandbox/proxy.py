@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from parachuted.agents.own_socket import listen_in
 from parachuted.agents.sandbox.box_spec import PROXY_SOCKET
 from parachuted.agents.sandbox.proxy_rules import Target, is_public, objection, parse_target
 from parachuted.grants.agent_grant import Network
@@ -251,19 +251,6 @@ async def open_proxy(sockets: Path, proxy: Proxy) -> AsyncIterator[Proxy]:
         await proxy.close()
         with suppress(FileNotFoundError):
             await asyncio.to_thread((sockets / PROXY_SOCKET).unlink)
-
-
-def listen_in(folder: Path, name: str) -> socket.socket:
-    """A socket in a private folder, for any user who sees it, however long the folder's path is."""
-    at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        path = Path(f"/proc/self/fd/{at}/{name}") if Path("/proc/self/fd").is_dir() else folder / name
-        listening.bind(str(path))
-        path.chmod(0o666)
-    finally:
-        os.close(at)
-    return listening
 
 
 def _read_head(head: bytes) -> _Request:

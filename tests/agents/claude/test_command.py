@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.agents import ClaudeSettings, Credential
-from parachuted.agents.claude.command import find_cli, is_loopback, make_box_environment, make_environment
+from parachuted.agents.claude.command import find_cli, make_box_environment, make_environment
 from parachuted.agents.gateway import Way
 from parachuted.errors import AgentUnavailableError
 
@@ -71,22 +71,6 @@ def test_only_a_login_that_we_cannot_read_goes_round_the_gateway(credential, bas
     settings = replace(settings_of(credential, base_url, gateway=object()), platform=platform)
 
     assert settings.is_direct is is_direct
-
-
-@pytest.mark.parametrize(
-    ("url", "here"),
-    [
-        ("http://127.0.0.1:1", True),
-        ("http://127.9.9.9", True),
-        ("http://[::1]:80/x", True),
-        ("http://localhost", True),
-        ("http://10.0.0.1", False),
-        ("http://localhost.example", False),
-        ("nonsense", False),
-    ],
-)
-def test_an_address_on_this_machine_is_known(url, here):
-    assert is_loopback(url) is here
 
 
 def test_the_cli_is_the_bundled_one(monkeypatch, tmp_path):

@@ -94,9 +94,20 @@ async def test_a_login_that_was_refused_is_renewed_and_the_request_sent_again(ma
     assert KEY not in answer.error["message"]
 
 
-def test_which_addresses_are_this_machine_s_own():
-    assert all(is_on_this_machine(url) for url in ("http://127.0.0.1:1", "http://[::1]:1", "http://localhost"))
-    assert not any(is_on_this_machine(url) for url in ("http://10.0.0.1", "https://api.anthropic.com", "http://localhost.evil.test"))
+@pytest.mark.parametrize(
+    ("url", "here"),
+    [
+        ("http://127.0.0.1:1", True),
+        ("http://127.9.9.9", True),
+        ("http://[::1]:80/x", True),
+        ("http://localhost", True),
+        ("http://10.0.0.1", False),
+        ("http://localhost.example", False),
+        ("nonsense", False),
+    ],
+)
+def test_an_address_on_this_machine_is_known(url, here):
+    assert is_on_this_machine(url) is here
 
 
 @pytest.mark.parametrize(
