@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from parachuted.agents.own_socket import listen_in
-from aiohttp.http_exceptions import HttpProcessingError
 
 NAME = "gateway.sock"
 _BACKLOG = 128
