@@ -21,7 +21,7 @@ from parachuted.suggestions import Status, Suggestion
 from parachuted.suggestions import Suggestions as Filed
 from parachuted.suggestions.paper import title_of
 from parachuted.suggestions.payload import check_payload, text_after
-from parachuted.suggestions.suggestion import Action, to_document
+from parachuted.suggestions.suggestion import KEY, USER, Action, to_document
 from parachuted.vault import Store, VaultPath, printable
 
 _MODULE = "curator"
@@ -186,19 +186,19 @@ class Suggestions:
     async def approve(self, call: Call) -> web.Response:
         """`POST /api/suggestions/{id}/approve`."""
         suggestion = await self._theirs(call)
-        return json_answer(self._shown(call, await self._parts.suggestions.approve(suggestion.id)))
+        return json_answer(self._shown(call, await self._parts.suggestions.approve(suggestion.id, by=_by(call))))
 
     async def reject(self, call: Call) -> web.Response:
         """`POST /api/suggestions/{id}/reject` with `{"reason"?}`."""
         body = await call.body(RejectBody)
         suggestion = self._seen(call)
-        return json_answer(self._shown(call, await self._parts.suggestions.reject(suggestion.id, reason=body.reason)))
+        return json_answer(self._shown(call, await self._parts.suggestions.reject(suggestion.id, by=_by(call), reason=body.reason)))
 
     async def modify(self, call: Call) -> web.Response:
         """`POST /api/suggestions/{id}/modify` with `{"payload"}`."""
         body = await call.body(ModifyBody)
         suggestion = await self._theirs(call, body.payload)
-        return json_answer(self._shown(call, await self._parts.suggestions.modify(suggestion.id, body.payload)))
+        return json_answer(self._shown(call, await self._parts.suggestions.modify(suggestion.id, body.payload, by=_by(call))))
 
     async def approve_all(self, call: Call) -> web.Response:
         """`POST /api/suggestions/approve-all`."""
@@ -209,7 +209,7 @@ class Suggestions:
             except (web.HTTPForbidden, ParachuteError) as error:
                 failed[one.id] = error.message if isinstance(error, ParachuteError) else str(error.text)
                 continue
-            resolved, more = await filed.approve_all(only={one.id})
+            resolved, more = await filed.approve_all(by=_by(call), only={one.id})
             done += resolved
             failed |= more
         answer: AllApproved = {"resolved": [self._shown(call, one) for one in done], "failed": failed}
@@ -260,3 +260,9 @@ class Suggestions:
         paper = self._parts.suggestions.record(suggestion.id).paper
         file = printable(paper) if call.grant.alternatives is None or call.sight.sees(paper) else ""
         return {**document, "path": printable(suggestion.path), "title": title_of(suggestion), "file": file}  # type: ignore[typeddict-item]
+
+
+def _by(call: Call) -> str:
+    """Who may write some files speaks for these alone: it says nothing of whether an agent needs asking anywhere else."""
+    grant = call.identity.grant("vault", "write")
+    return USER if grant is not None and grant.alternatives is None else f"{KEY}{printable(call.identity.name)}"

@@ -15,7 +15,7 @@ ACTIONS: tuple[Action, ...] = get_args(Action)
 STATUSES: tuple[Status, ...] = get_args(Status)
 _ORIGINS: tuple[Origin, ...] = get_args(Origin)
 _Word = TypeVar("_Word")
-USER, AUTO, ORCHESTRATOR = "user", "auto", "orchestrator:"
+USER, AUTO, ORCHESTRATOR, KEY = "user", "auto", "orchestrator:", "key:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +44,8 @@ class Proposal:
 class Suggestion:
     """A proposal with a name, and its resolution. First the fields of the specification, then ours.
 
-    `resolved_by`: `user`, `auto` or `orchestrator:<agent>`. `applied_run`: the run that an undo takes back. `outcome`: a sentence on what
-    came of it.
+    `resolved_by`: `user`, `auto`, `orchestrator:<agent>`, or `key:<name>` for a key that may write some files alone. `applied_run`: the run
+    that an undo takes back. `outcome`: a sentence on what came of it.
     """
 
     id: str

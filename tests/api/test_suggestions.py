@@ -159,3 +159,13 @@ async def test_who_sees_some_paths_or_reads_no_note_is_shown_what_is_theirs_alon
         assert "beans" not in str(whole[1])
         assert (await post(life, f"/api/suggestions/{made.id}/reject", {"reason": "see Private/diary.md"}))["outcome"]
         assert "Private" not in str((await call(life, "GET", f"/api/suggestions/{made.id}", **some))[1])
+
+
+async def test_what_a_key_for_some_paths_approves_counts_in_no_rate_that_holds_everywhere(live: Live, vault):
+    save(vault / "Projects/a.md", "beans\n")
+    async with live() as life:
+        made = await propose(life, "Projects/a.md", {"text": "peas\n"})
+        key = {"headers": key_of(life, "curator:read,write", "vault:read,write", paths=["Projects/**"])}
+        _, done = await call(life, "POST", f"/api/suggestions/{made.id}/approve", **key)
+        assert (done["status"], done["resolved_by"]) == ("approved", "key:a test's")
+        assert life.daemon.suggestions.acceptance() == []
