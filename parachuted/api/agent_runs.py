@@ -21,6 +21,7 @@ from parachuted.modules.maintenance import NAME
 
 _MODULE = "curator"
 _SHOWN = 80
+_REASON = 300
 _STOPPED = "a person stopped all agents"
 
 
@@ -43,11 +44,12 @@ class StopBody(Sent):
 
 
 class Called(TypedDict):
-    """One step: what the agent said, or the tool that it called."""
+    """One step: what the agent said, or the tool that it called. `why`: what it was told where that failed or was refused."""
 
     said: str | None
     called: str | None
     error: bool
+    why: str | None
 
 
 class RanTold(TypedDict):
@@ -145,10 +147,19 @@ def _items(document: object, name: str) -> list[dict[str, object]]:
 
 def _step(step: dict[str, object]) -> Called:
     if "said" in step:
-        return Called(said=str(step["said"]), called=None, error=False)
+        return Called(said=str(step["said"]), called=None, error=False, why=None)
     arguments = step.get("arguments")
     shown = ", ".join(f"{key}={_brief(value)}" for key, value in arguments.items()) if isinstance(arguments, dict) else ""
-    return Called(said=None, called=f"{step['called']}({shown})", error=bool(step.get("error")))
+    is_error = bool(step.get("error"))
+    why = _reason(str(step.get("answer") or "")) if is_error else None
+    return Called(said=None, called=f"{step['called']}({shown})", error=is_error, why=why)
+
+
+def _reason(answer: str) -> str | None:
+    """The first line of it, without what Claude Code puts before a hook's words."""
+    first = answer.strip().partition("\n")[0]
+    words = first.partition(" hook error: ")[2] if first.startswith("PreToolUse:") else first
+    return words[:_REASON] or None
 
 
 def _brief(value: object) -> str:

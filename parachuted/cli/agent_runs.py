@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import threading
 from argparse import Namespace
+from collections.abc import Iterator
 from typing import Any
 
 from parachuted.cli.client import ask
-from parachuted.cli.show import count, say, say_json
+from parachuted.cli.show import count, escape, say, say_json, when
 from parachuted.errors import ParachuteError
 
 _LONGEST_S = 6 * 60 * 60.0  # the daemon ends a run by its own limits, long before
+_LOOK_S = 3.0  # each look is a line of the audit
+_WANTS = {"bash": "run", "network": "reach", "trusted": "begin as"}
 
 
 def stop_agents(options: Namespace) -> int:
@@ -32,7 +37,9 @@ def agents_run(options: Namespace) -> int:
         body["working_directory"] = options.folder
     if options.session is not None:
         body["session"] = options.session
-    return _tell(ask("POST", f"/api/agents/{_quoted(options.agent)}/run", body, timeout_s=_LONGEST_S), as_json=options.json)
+    with _questions_shown():
+        ran = ask("POST", f"/api/agents/{_quoted(options.agent)}/run", body, timeout_s=_LONGEST_S)
+    return _tell(ran, options)
 
 
 def maintenance(options: Namespace) -> int:
@@ -42,7 +49,9 @@ def maintenance(options: Namespace) -> int:
         body["session"] = options.session
     if not options.json:
         say("Starting the maintenance agent: this machine only, no network.")
-    return _tell(ask("POST", "/api/maintenance", body, timeout_s=_LONGEST_S), as_json=options.json)
+    with _questions_shown():
+        ran = ask("POST", "/api/maintenance", body, timeout_s=_LONGEST_S)
+    return _tell(ran, options)
 
 
 def _prompt(options: Namespace) -> str:
@@ -52,15 +61,47 @@ def _prompt(options: Namespace) -> str:
     return words
 
 
-def _tell(ran: Any, *, as_json: bool) -> int:  # noqa: ANN401  JSON
-    if as_json:
+@contextlib.contextmanager
+def _questions_shown() -> Iterator[None]:
+    """Meanwhile, say on stderr what agents ask a person for: who waits for the answer would else see a minute of nothing, and a refusal."""
+    over = threading.Event()
+    watching = threading.Thread(target=_show_questions, args=(over,), daemon=True)
+    watching.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watching.join()
+
+
+def _show_questions(over: threading.Event) -> None:
+    shown: set[str] = set()
+    while not over.wait(_LOOK_S):
+        try:
+            waiting = ask("GET", "/api/permissions", timeout_s=_LOOK_S)["permissions"]
+        except ParachuteError:  # the run's own call tells what is wrong
+            continue
+        for one in waiting:
+            if one["id"] not in shown:
+                shown.add(one["id"])
+                wish = f"{one['agent']} wants to {_WANTS.get(one['kind'], one['kind'])} {one['what']}"
+                how = f"`parachute permissions allow {one['id']}`, or `deny`, in another terminal"
+                told = f"asks     {wish}, and waits until {when(one['until'])} UTC: {how}"
+                sys.stderr.write(f"{escape(told)}\n")
+                sys.stderr.flush()
+
+
+def _tell(ran: Any, options: Namespace) -> int:  # noqa: ANN401  JSON
+    if options.json:
         say_json(ran)
         return 0
+    if options.session is not None and ran["session"] not in {None, options.session}:
+        say(f"note     the session {options.session} is not known here any more; a new one was begun")
     if ran["warning"]:
         say(f"note     {ran['warning']}")
     for step in ran["steps"]:
         if step["called"]:
-            say(f"did      {step['called']}{': refused' if step['error'] else ''}")
+            say(f"did      {step['called']}{': refused' if step['error'] else ''}{', ' + step['why'] if step['why'] else ''}")
     say(ran["words"])
     for path in ran["wrote"]:
         say(f"wrote    {path}")

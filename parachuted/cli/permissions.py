@@ -41,7 +41,10 @@ def permissions_forget(options: Namespace) -> int:
     if options.json:
         say_json(answer)
         return 0
-    say(f"{options.agent} may ask again: {count(answer['forgotten'], 'answer')} forgotten.")
+    if answer["forgotten"]:
+        say(f"{options.agent} may ask again: {count(answer['forgotten'], 'answer')} forgotten.")
+    else:
+        say(f"Nothing was denied to {options.agent} for ever; `parachute permissions list` shows to whom something was.")
     return 0
 
 

@@ -12,7 +12,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from parachuted.cli.client import ask
 from parachuted.cli.show import escape, say, say_json
+from parachuted.errors import ParachuteError
 
 if TYPE_CHECKING:
     from parachuted.agents.sandbox import Sandboxes
@@ -47,11 +49,23 @@ def sandbox_doctor(options: Namespace) -> int:
             say_json({"is_well": is_well, "checks": [asdict(check) for check in checks]})
         elif is_well:
             say("Agents with a shell can run here.")
+            _tell_of_daemon()
         else:
             say("Agents with a shell do not run here; those that use our own tools alone do.")
         return int(not is_well)
 
     return _with_sandboxes(look)
+
+
+def _tell_of_daemon() -> None:
+    """Where a daemon runs that sees less than this shell, begun with another DOCKER_HOST perhaps, its agents do not run: say so."""
+    try:
+        problem = ask("GET", "/api/sandbox")["problem"]
+    except ParachuteError:  # none runs, or it does not answer, which `parachute doctor` is for
+        return
+    if problem is not None:
+        say(f"note      not with the daemon that runs: {problem}")
+        say("          It looks where its own DOCKER_HOST says; `parachute restart` from here gives it yours.")
 
 
 def _with_sandboxes(act: Callable[[Sandboxes], Awaitable[int]]) -> int:

@@ -33,7 +33,7 @@ def usage(options: Namespace) -> int:
     if spent is not None:
         limits = spent["limits"]
         hour = f"${spent['usd_last_hour']:.4f} of ${limits['usd_per_hour']:g} in the last hour"
-        say(f"limits   {hour}, ${spent['usd_last_day']:.4f} of ${limits['usd_per_day']:g} in the last 24")
+        say(f"limits   {hour}, ${spent['usd_last_day']:.4f} of ${limits['usd_per_day']:g} in the last 24 hours")
         say(f"         ${limits['usd_per_run']:g} a run, ${limits['usd_per_cause']:g} for all that one change leads to")
     return 0
 

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 from parachuted.agents import Job
+from parachuted.agents.permission import Wish
 from parachuted.testing import Block, ScriptedBackend, say, use
 from tests.cli.typed import Typed
 from tests.stories.life import Live, save
@@ -58,6 +59,35 @@ async def test_stop_agents_ends_all_and_says_which(live: Live, home: Path, vault
         said = await asyncio.to_thread(typed.does, "stop-agents")
         assert said.splitlines()[:1] == ["Ended: 0 runs."]
         assert life.daemon.worker.paused
+
+
+async def test_who_waits_for_an_agent_is_told_what_it_asks_for_and_why_it_was_refused(live: Live, home: Path, vault: Path, tmp_path: Path):
+    shown = asyncio.Event()
+
+    async def patient(_job: Job) -> list[Block]:
+        await shown.wait()
+        return [use("read_note", path="Daily/none.md"), say("There is none.")]
+
+    async with live(ScriptedBackend(patient)) as life, asyncio.TaskGroup() as group:
+        asked = life.daemon.permissions
+        wish = Wish(kind="bash", what="curl example.com")
+        answered = group.create_task(asked.ask(run="r1", session=None, agent="work/helper", wish=wish))
+        await life.until(lambda: bool(asked.pending()))
+        (question,) = asked.pending()
+        process = Typed(home=home, vault=vault, folder=tmp_path).begin("maintenance", "what?", "--session", "forgotten")
+        assert process.stdout is not None
+        told = await asyncio.to_thread(process.stdout.readline)
+        while not told.startswith("asks "):
+            assert told == "Starting the maintenance agent: this machine only, no network.\n"
+            told = await asyncio.to_thread(process.stdout.readline)
+        asked.answer(question.id, "never")
+        shown.set()
+        rest, _ = await asyncio.to_thread(process.communicate)
+        assert told.startswith("asks     work/helper wants to run curl example.com, and waits until ")
+        assert told.endswith(f" UTC: `parachute permissions allow {question.id}`, or `deny`, in another terminal\n")
+        assert "note     the session forgotten is not known here any more; a new one was begun" in rest
+        assert "did      read_note(path=Daily/none.md): refused, " in rest
+        assert not await answered
 
 
 def test_without_a_model_or_words_the_sentence_says_what_to_do(running: Typed):

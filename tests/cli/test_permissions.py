@@ -39,4 +39,5 @@ async def test_what_an_agent_asks_for_is_listed_allowed_and_denied(live: Live, h
         assert [one.result() for one in runs] == [True, True, False]
         assert "never    work/helper write b.md" in await does("list")
         assert await does("forget", "work/helper") == "work/helper may ask again: 1 answer forgotten.\n"
+        assert (await does("forget", "helper")).startswith("Nothing was denied to helper for ever; `parachute permissions list` shows")
         assert "parachute permissions list" in await asyncio.to_thread(typed.fails, 1, "permissions", "allow", "p-0")

@@ -31,7 +31,7 @@ def test_it_tells_what_was_spent_on_what_and_what_is_left(typed: Typed):
     assert re.search(r"^curator +\$0\.5000 +1 +150 +900 +20$", told, re.MULTILINE)
     assert re.search(r"^run-of-judge +\$0\.2500 ", told, re.MULTILINE)
     assert re.search(r"^c-1 +\$0\.7500 +2 ", told, re.MULTILINE)
-    assert "$0.5000 of $7 in the last hour, $0.5000 of $20 in the last 24" in told
+    assert "$0.5000 of $7 in the last hour, $0.5000 of $20 in the last 24 hours" in told
     assert "judge" not in typed.does("usage", "--days", "1")
     assert typed.json("usage", "--days", "9999")["spent"]["days_told"] == 90
     assert typed.json("usage")["spent"]["total"]["usd"] == 0.75

@@ -33,7 +33,7 @@ from parachuted.agents.sandbox.box_spec import (
 from parachuted.agents.sandbox.options import LABEL, SLOT_LABEL, container_options
 from parachuted.errors import AgentUnavailableError
 
-_NONE = "no Docker engine answers; install and start Docker, then run `parachute sandbox doctor`"
+_NONE = "no Docker engine answers at {}; install and start Docker, then run `parachute sandbox doctor`"
 _ANSWER_S = 20
 _HELLO_S = 10.0
 _HEADER, _STDOUT = 8, 1
@@ -59,8 +59,9 @@ class Engine:
 
     def __init__(self, env: Mapping[str, str]) -> None:
         given = {name: value for name, value in env.items() if name.startswith("DOCKER_")}
-        with contextlib.ExitStack() as undone, _in_words(_NONE):
-            _knock(given.get("DOCKER_HOST") or docker.constants.DEFAULT_UNIX_SOCKET)
+        host = given.get("DOCKER_HOST") or docker.constants.DEFAULT_UNIX_SOCKET
+        with contextlib.ExitStack() as undone, _in_words(_NONE.format(host.removeprefix("http+"))):
+            _knock(host)
             self._client = docker.DockerClient.from_env(environment=given, version="auto", timeout=_ANSWER_S, max_pool_size=32)
             undone.callback(self._client.close)
             self.version = str(self._client.version()["Version"])

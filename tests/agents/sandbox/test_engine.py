@@ -40,7 +40,7 @@ def left(engine):
 
 
 def test_nobody_who_answers_is_told_in_words(tmp_path):
-    with pytest.raises(AgentUnavailableError, match="no Docker engine answers"):
+    with pytest.raises(AgentUnavailableError, match=f"no Docker engine answers at unix://{tmp_path}/none; install"):
         Engine({"DOCKER_HOST": f"unix://{tmp_path}/none"})
 
 
