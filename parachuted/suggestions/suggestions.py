@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -39,6 +40,7 @@ _Result = TypeVar("_Result")
 _MOST_PENDING, _MOST_OF_ONE = 500, 100
 _FEWEST, _MOST_AT_ONCE, _LARGEST_AT_ONCE = 2, 50, 200_000
 _LONGEST_REASONING, _LONGEST_NAME = 4_000, 200
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,6 +315,8 @@ class Suggestions:
         payload = check_payload(proposal.action, proposal.payload)
         if not 0 < len(proposal.source_agent) <= _LONGEST_NAME or len(proposal.source_session) > _LONGEST_NAME:
             raise EditRefusedError(f"source_agent should be a text of 1 to {_LONGEST_NAME} characters, source_session one of at most that")
+        if proposal.base is not None and _DIGEST.fullmatch(proposal.base) is None:
+            raise EditRefusedError("base should be the digest of a text, 64 hexadecimal digits, as reading it tells")
         words = proposal.reasoning + proposal.source_agent + proposal.source_session + (proposal.target_id or "")
         if len(proposal.reasoning) > _LONGEST_REASONING or any("\ud800" <= one <= "\udfff" for one in words):
             raise EditRefusedError(f"reasoning should be a text of at most {_LONGEST_REASONING} characters")

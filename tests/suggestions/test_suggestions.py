@@ -380,3 +380,10 @@ async def test_a_change_of_it_that_cannot_be_made_leaves_it_waiting(office, payl
         await office.suggestions.modify(made.id, payload)
     assert (office.suggestions.get(made.id).status, office.text("a.md")) == ("pending", "one\n")
     assert (await office.suggestions.approve(made.id)).status == "approved"
+
+
+@pytest.mark.parametrize("base", ["", "x", "../../../etc/passwd", "f" * 63, "F" * 64])
+async def test_a_base_that_is_no_digest_is_refused_in_words(office, base):
+    office.write("a.md", "one\n")
+    with pytest.raises(EditRefusedError, match="base should be the digest"):
+        await office.propose("a.md", {"text": "two\n"}, base=base)
