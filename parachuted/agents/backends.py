@@ -57,7 +57,7 @@ def choose_backend(
         return "offline", "offline, since agent.backend says so"
     if base_url is not None:
         sent = f", with the key {credential.where}" if credential is not None and credential.kind == "api_key" else ""
-        return "claude", f"claude, with the model server at {base_url}{sent}"
+        return "claude", f"claude, with the model server at {_without_login(base_url)}{sent}"
     if credential is not None:
         return "claude", f"claude, with the login {credential.where}"
     if name == "claude":
@@ -96,3 +96,10 @@ class _Claude:
                 module = await load_heavy("claude")
                 self._backend = cast("Backend", module.ClaudeBackend(self._settings))
             return self._backend
+
+
+def _without_login(url: str) -> str:
+    """The address as it may be shown: a name and a password in it are a secret."""
+    scheme, mark, rest = url.partition("://")
+    place, slash, path = rest.partition("/")
+    return f"{scheme}{mark}{place.rpartition('@')[2]}{slash}{path}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from argparse import Namespace
 from collections.abc import Mapping
@@ -87,7 +88,7 @@ def config(options: Namespace) -> int:
 def config_set(options: Namespace) -> int:
     """`parachute config set KEY VALUE`."""
     settings = set_setting(home_folder(os.environ), options.key, options.value)
-    say(f"{options.key} is {_value(settings, options.key)} from the next start of the daemon on.")
+    say(f"{options.key} is {_value(settings, options.key)} from the next start of the daemon on (`parachute restart`).")
     return 0
 
 
@@ -138,4 +139,4 @@ def _value(settings: Settings, key: str) -> str:
     value: object = settings
     for name in key.split("."):
         value = getattr(value, name)
-    return "" if value is None else str(value)
+    return "" if value is None else re.sub(r"(://)[^/\s@]+@", r"\1[secret]@", str(value))  # a login in an address is shown to nobody

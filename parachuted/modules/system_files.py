@@ -1,7 +1,7 @@
 """System files: what an agent that looks after the installation may read of it: settings, logs, the audit, modules' code; never a secret.
 
-Each text passes through what takes secrets out, values of keys that sound like one are not shown, and files that hold nothing else
-(keys, logins, state) do not exist here.
+Each text passes through what takes secrets out, values of keys that sound like one are not shown, nor what a person remarks in settings,
+and files that hold nothing else (keys, logins, state) do not exist here.
 """
 
 from __future__ import annotations
@@ -27,6 +27,10 @@ _SOUNDS_SECRET = re.compile(
     r"(?im)^(?P<key>\s*(?:-\s*)?[\"']?[\w.-]*(?:key|token|secret|password|passwd|credential|auth|cookie)[\w.-]*[\"']?\s*[:=]\s*)(?P<value>\S.*)$"
 )
 _PLAIN_VALUES = re.compile(r"(?i)(true|false|yes|no|null|~|\d+|remote|always|disabled|auto|claude|offline|\{\}|\[\])\s*$")
+_ASSIGNED = re.compile(
+    r"(?i)(?P<key>\b\w*(?:token|secret|passw(?:or)?d|credential|api_?key)\w*=)(?P<value>\"[^\"]*\"|'[^']*'|[^\s,;&|)}\]]+)"
+)
+_REMARK = re.compile(r"(?m)(?:^|(?<=\s))#.*$")
 _FLOW = re.compile(
     r"(?i)(?P<key>[\"']?[\w.-]*(?:key|token|secret|password|credential)[\w.-]*[\"']?\s*:\s*)(?P<value>\"[^\"]*\"|'[^']*'|[^\s,}\]]+)"
 )
@@ -66,7 +70,8 @@ class SystemFiles:
         root = VaultRoot(self._home) if room == "home" else self._vault
         data = root.read(VaultPath(rest)).data
         cut = f"(the last {_LARGEST >> 10} KB of {len(data) >> 10})\n" if len(data) > _LARGEST else ""
-        return cut + _without_secrets(data[-_LARGEST:].decode("utf-8", "replace"))
+        text = data[-_LARGEST:].decode("utf-8", "replace")
+        return cut + _without_secrets(_REMARK.sub("# [remark]", text) if room == "home" and rest in _SETTINGS else text)
 
     def _of_home(self) -> Iterator[str]:
         root = VaultRoot(self._home)
@@ -112,7 +117,7 @@ def _is_file(root: VaultRoot, path: str) -> bool:
 
 
 def _without_secrets(text: str) -> str:
-    return redact(_FLOW.sub(_hidden, _SOUNDS_SECRET.sub(_hidden, text)))
+    return redact(_ASSIGNED.sub(_hidden, _FLOW.sub(_hidden, _SOUNDS_SECRET.sub(_hidden, text))))
 
 
 def _hidden(found: re.Match[str]) -> str:

@@ -35,6 +35,10 @@ def test_the_backend_is_chosen_by_name_then_by_what_was_found(name, credential, 
     assert (backend, because in reason) == (chosen, True)
 
 
+def test_a_password_in_the_address_is_not_shown():
+    assert choose_backend("auto", None, "http://me:hush@host:1/a@b")[1] == "claude, with the model server at http://host:1/a@b"
+
+
 def test_a_login_is_not_told_to_go_to_another_server():
     assert "login" not in choose_backend("auto", LOGIN, "http://localhost:1")[1]
 

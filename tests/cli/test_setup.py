@@ -78,6 +78,12 @@ def test_config_shows_every_setting_and_sets_one(run):
     assert all(setting["means"] for setting in listed)
 
 
+def test_config_shows_no_password_in_an_address(run):
+    said = run("config", "set", "agent.base_url", "http://me:hush@localhost:1234")[1]
+    assert "hush" not in said + run("config")[1] + run("config", "--json")[1] + run("auth", "status")[1]
+    assert "http://[secret]@localhost:1234" in said
+
+
 @pytest.mark.parametrize("wrong", [("port", "many"), ("ports", "1"), ("budget", "1"), ("agent.backend", "magic"), ("host", "my computer")])
 def test_config_set_refuses_what_is_no_setting_and_writes_nothing(run, home, wrong):
     code, _, complaint = run("config", "set", *wrong)

@@ -9,15 +9,18 @@ from parachuted.errors import NotFoundError
 from parachuted.modules.system_files import SystemFiles
 from tests.stories.life import save
 
-CANARIES = [f"canary-{number:02}-of-a-secret" for number in range(12)]
+CANARIES = [f"canary-{number:02}-of-a-secret" for number in range(15)]
 
 
 @pytest.fixture
 def files(home: Path, vault: Path) -> SystemFiles:
-    one, two, three, four, five, six, seven, eight, nine, ten, eleven, twelve = CANARIES
-    save(home / "config.yaml", f"port: 3333\nauth_mode: remote\napi_key: {one}\nagent:\n  base_url: http://x\n  my-token: '{two}'\n")
+    one, two, three, four, five, six, seven, eight, nine, ten, eleven, twelve, thirteen, fourteen, fifteen = CANARIES
+    save(
+        home / "config.yaml",
+        f"port: 3333\nauth_mode: remote\napi_key: {one}\nagent:\n  base_url: http://x  # was {thirteen}\n# {fourteen}\n  my-token: '{two}'\n",
+    )
     save(home / "modules.yaml", f'---\nmodules:\n  bot:\n    config: {{"bot_token": "{three}", "chat": "7"}}\n    enabled: true\n...\n')
-    save(home / "hooks.yaml", f"hooks:\n  - command: notify\n    password: {four}\n")
+    save(home / "hooks.yaml", f"hooks:\n  - command: MY_TOKEN={fifteen} notify\n    password: {four}\n")
     save(home / "keys.yaml", f"keys: {five}\n")
     save(home / "state/x/secret.json", six)
     save(home / "run/pid", seven)

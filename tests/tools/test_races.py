@@ -17,7 +17,7 @@ from tests.tools.desk import Desk, at_desk
 
 SECRET = "CANARY-OF-ANOTHER-FILE"  # noqa: S105  what nobody else may see
 ROUNDS = 10_000
-SLICE = 150
+SLICE = 80
 # Swaps two ways: the thing for a link to another, by one rename, and a folder for a link, so that all moments are met.
 SWAPPER = """
 import os, sys

@@ -1,0 +1,306 @@
+"""Canaries: secrets are planted in every place where secrets live, agents of every kind look for them, and none is seen in anything that
+comes out: what the model is asked, tools' answers, documents, logs, the audit, events, answers of the API, commands, containers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from parachuted.agents.sandbox import Sandboxes
+from parachuted.testing import Refusal, Request, ScriptedMessages, Turn, say, use
+from tests.api.test_app import ROUTES
+from tests.cli.typed import Typed
+from tests.engine import WITHOUT
+from tests.stories.boxed import native
+from tests.stories.life import note, save
+from tests.stories.planting import Garden, running
+
+MANIFEST = """\
+name: keeper
+version: 1.0.0
+module: module.py
+description: Keeps the work in order.
+permissions:
+  read: ["Work/**"]
+  write: ["Work/**"]
+agents:
+  tidy:
+    description: Tidies.
+    paths: ["Work/**"]
+    capabilities: [read, write]
+    bash: true
+  talker:
+    description: Talks.
+    paths: ["Work/**"]
+    capabilities: [read, write]
+"""
+MODULE = """\
+from parachuted.modules import Module
+
+
+class Keeper(Module):
+    pass
+"""
+LOOK = r"""
+env; set; cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\0' '\n'; mount; cat /proc/*/mountinfo /proc/*/maps 2>/dev/null | head -2000
+for place in /*; do case $place in /usr|/lib*|/bin|/sbin|/proc|/sys|/dev) ;; *) 
+  find $place -xdev 2>/dev/null; grep -rahsE 'cnry[0-9]{3}' $place;; esac; done
+ls -laR /vault /outside /home /root /run /tmp 2>&1 | head -500; python3 - <<'END'
+import glob, socket
+for path in glob.glob('/run/**/*.sock', recursive=True) + glob.glob('/**/gateway.sock'):
+    for asked in (b'GET /v1/models', b'POST /v1/messages', b'GET /'):
+        try:
+            s = socket.socket(socket.AF_UNIX); s.settimeout(2); s.connect(path)
+            s.sendall(asked + b' HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\n[]')
+            print(path, s.recv(65536))
+        except OSError as error:
+            print(path, error)
+END
+"""
+SYSTEM = ("config.yaml", "modules.yaml", "hooks.yaml", "keys.yaml", "logs/daemon.log", "logs/start.log")
+COMMANDS = (
+    "status", "doctor", "usage", "sandbox doctor", "sandbox explain keeper/tidy", "sandbox explain maintenance", "agents list", "agents audit",
+    "auth status", "runs", "hooks list", "hooks history", "modules list", "modules status keeper", "keys list", "permissions list",
+    "suggestions list", "why Work/AGENTS.md", "audit", "config",
+)  # fmt: skip
+
+
+def parrot(request: Request) -> Turn:
+    """A model's server that fails and repeats all that it was asked with."""
+    return Refusal(status=400, kind="invalid_request_error", message=f"bad request: {json.dumps(dict(request.headers))}")
+
+
+@dataclass
+class Seen:
+    """All that came out, by where."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def add(self, where: str, text: str) -> None:
+        self.texts[where] = self.texts.get(where, "") + text
+
+
+@dataclass
+class Scene:
+    """A running daemon among secrets."""
+
+    garden: Garden
+    typed: Typed
+    api: ScriptedMessages
+    seen: Seen
+    engine: Mapping[str, str] | None
+    url: str = ""
+    key: str = ""
+
+    async def command(self, *words: str) -> str:
+        done = await asyncio.to_thread(self.typed, *words)
+        self.seen.add(f"parachute {' '.join(words)}", done.stdout + done.stderr)
+        return done.stdout
+
+    async def call(self, method: str, path: str, body: object = None, *, is_own: bool = False) -> str:
+        """As the machine's own user, or by a key that may read some notes."""
+        headers = {} if is_own else {"Authorization": f"Bearer {self.key}", "X-Forwarded-For": "192.0.2.7"}
+        async with aiohttp.ClientSession() as session, session.request(method, self.url + path, json=body, headers=headers) as answer:
+            text = await answer.text()
+        self.seen.add(f"{method} {path} ({'own' if is_own else 'key'})", f"{dict(answer.headers)}\n{text}")
+        return text
+
+    async def listen(self) -> None:
+        """All events, as they are told."""
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(self.url + "/api/events", timeout=aiohttp.ClientTimeout(total=None)) as answer,
+        ):
+            async for piece in answer.content.iter_any():
+                self.seen.add("events", piece.decode("utf-8", "replace"))
+
+    def while_it_runs(self, *blocks: object) -> Turn:
+        """A turn of the model, during which the machine is looked at."""
+
+        def turn(_request: Request) -> Turn:
+            for where, text in running(self.engine or {}) if self.engine else ():
+                self.seen.add(where, text)
+            return list(blocks)
+
+        return turn
+
+
+@contextlib.asynccontextmanager
+async def scene(tmp_path: Path, engine: Mapping[str, str] | None) -> AsyncIterator[Scene]:
+    user, home, vault = tmp_path / "user", tmp_path / "home", tmp_path / "vault"
+    for folder in (user, home, vault):
+        folder.mkdir(mode=0o700)
+    garden = Garden(user=user, home=home, vault=vault)
+    garden.plant_files()
+    save(vault / "Work/AGENTS.md", note("Work", watch=["Work/*.md"]))
+    save(vault / "Work/plan.md", "# Plan\n\n- one\n")
+    async with ScriptedMessages() as api:
+        password = garden.new("the password in base_url")
+        garden.put(
+            home / "config.yaml",
+            f"# {garden.new('a remark in config.yaml')}\nagent:\n  base_url: {api.url.replace('://', f'://someone:{password}@')}\n",
+        )
+        environ = {
+            **garden.environment(),
+            **{name: value for name, value in (engine or {}).items() if name != "HOME"},
+            "PARACHUTE_BUBBLE_QUIET_S": "0.05",
+            "PARACHUTE_AGENT_ASK_S": "0.3",
+        }
+        typed = Typed(home=home, vault=vault, folder=user, environ=environ)
+        made = Scene(garden=garden, typed=typed, api=api, seen=Seen(), engine=engine)
+        try:
+            await made.command("start", "--vault", str(vault), "--port", "0")
+            record = json.loads((home / "run/daemon.json").read_text())
+            made.url = f"http://127.0.0.1:{record['port']}"
+            reader = await asyncio.to_thread(typed, "keys", "create", "a reader", "--scope", "*:read", "--path", "Work/**", "--json")
+            master = await asyncio.to_thread(typed, "keys", "create", "a master", "--scope", "*:admin", "--json")
+            made.key = garden.literals["a key's secret"] = json.loads(reader.stdout)["key"]
+            garden.literals["a master's key"] = json.loads(master.stdout)["key"]
+            yield made
+        finally:
+            with contextlib.suppress(Exception):
+                await asyncio.to_thread(typed, "stop")
+            for pid in typed.started():
+                os.kill(pid, 9)
+
+
+async def test_no_secret_is_seen_in_anything_that_comes_out(request: pytest.FixtureRequest, tmp_path: Path):
+    engine: Mapping[str, str] | None
+    try:
+        engine = request.getfixturevalue("engine")
+    except pytest.skip.Exception:
+        engine = None
+    await story(tmp_path, engine)
+    if engine is None:
+        pytest.skip(f"{WITHOUT}no secret was seen, but no container was looked at")
+
+
+async def story(tmp_path: Path, engine: Mapping[str, str] | None) -> None:
+    if engine is not None:
+        await with_image(engine, tmp_path)
+    async with scene(tmp_path, engine) as life, asyncio.TaskGroup() as group:
+        listening = group.create_task(life.listen())
+        await act(life)
+        await look(life)
+        listening.cancel()
+        await life.command("stop")
+        for where, text in left_behind(life):
+            life.seen.add(where, text)
+        assert len(life.garden.places) >= 50
+        life.seen.texts.pop("GET /api/hooks (own)")  # who administers sees the commands of hooks, as they are in hooks.yaml
+        found = {where: life.garden.found(text) for where, text in life.seen.texts.items()}
+        assert {where: places for where, places in found.items() if places} == {}
+        assert len(life.seen.texts) > 80
+
+
+async def act(life: Scene) -> None:
+    """Agents of every kind are at work, and look for secrets."""
+    folder = life.garden.user / "keeper"
+    save(folder / "manifest.yaml", MANIFEST)
+    save(folder / "module.py", MODULE)
+    shown = json.loads(await life.call("POST", "/api/modules/install", {"source": str(folder)}, is_own=True))
+    await life.call("POST", "/api/modules/keeper/approve", {"hash": shown["hash"], "trust": "trusted"}, is_own=True)
+    api = life.api
+    paths = ("Private/diary.md", ".env", "../home/config.yaml", "Work/.env", str(life.garden.user / ".netrc"))
+    private = [use("read_note", path=path) for path in paths]
+    api.add([use("list_notes"), use("search_notes", query="token"), *private], life.while_it_runs(say("Looked.")))
+    await life.call("POST", "/api/agents/keeper/talker/run", {"prompt": "Look."}, is_own=True)
+    api.add(*[parrot] * 3)
+    await life.call("POST", "/api/agents/keeper/talker/run", {"prompt": "Fail."}, is_own=True)
+    api._turns.clear()
+    read = [use("read_system_file", path=f"home/{name}") for name in SYSTEM]
+    shell = [native("Bash", command=LOOK, description="look")] if life.engine else []
+    api.add([use("list_system_files"), *read, *shell], life.while_it_runs(say("Mended.")))
+    await life.call("POST", "/api/maintenance", {"prompt": "What is wrong?"}, is_own=True)
+    if life.engine:
+        api.add(
+            [native("Bash", command=LOOK, description="look")],
+            [native("Bash", command="env > /vault/Work/env.md", description="keep")],
+            life.while_it_runs(say("Tidied.")),
+        )
+        ran = json.loads(await life.call("POST", "/api/agents/keeper/tidy/run", {"prompt": "Look."}, is_own=True))
+        assert [step["error"] for step in ran["steps"] if step["called"]] == [False, False]
+        assert (life.garden.vault / "Work/env.md").exists()
+    asked = len(api.asked)
+    api.add([use("read_context_file", file_path="Private/diary.md")], life.while_it_runs(say("Nothing.")), *[parrot] * 6)
+    save(life.garden.vault / "Work/plan.md", "# Plan\n\n- two\n")
+    async with asyncio.timeout(30):
+        while len(api.asked) < asked + 2:
+            await asyncio.sleep(0.02)
+    save(life.garden.vault / "Work/plan.md", "# Plan\n\n- three\n")
+    async with asyncio.timeout(30):
+        while len(api.asked) < asked + 3:
+            await asyncio.sleep(0.02)
+
+
+async def look(life: Scene) -> None:
+    """Everything that can be asked of it."""
+    runs = json.loads(await life.call("GET", "/api/runs", is_own=True))["runs"]
+    one = runs[0]["id"]
+    fill = {"id": one, "name": "keeper", "path": "Private/diary.md"}
+    for route in sorted(ROUTES):
+        method, path = route.split()
+        if method == "GET" and path not in {"/api/events", "/api/docs", "/api/openapi.json"}:
+            asked = re.sub(r"\{(\w+)\}", lambda found: fill.get(found[1], "x"), path)
+            for query in ("", "?path=Private/diary.md", "?q=token", "?agent=keeper/tidy"):
+                await life.call("GET", asked + query)
+    for path in (*OWN, *(f"/api/runs/{run['id']}" for run in runs)):
+        await life.call("GET", path, is_own=True)
+    for start in range(0, len(COMMANDS), 4):
+        await asyncio.gather(*(life.command(*words.split()) for words in COMMANDS[start : start + 4]))
+
+
+OWN = [
+    "/api/health",
+    "/api/doctor",
+    "/api/usage",
+    "/api/audit",
+    "/api/agents",
+    "/api/sandbox",
+    "/api/hooks",
+    "/api/hooks/runs",
+    "/api/auth/settings",
+    "/api/auth/keys",
+    "/api/modules",
+    "/api/models",
+    "/supervisor/status",
+    "/supervisor/models",
+]
+
+
+def left_behind(life: Scene) -> list[tuple[str, str]]:
+    """What the model was asked, and what is on the disk: logs, the audit, and the notes that agents may read."""
+    asked = [(f"asked of the model: {request.path}", json.dumps(request.body)) for request in life.api.requests]
+    carriers = {"x-api-key", "authorization"}
+    for request in life.api.requests:
+        others = {name: value for name, value in request.headers.items() if name.lower() not in carriers}
+        asked.append(("headers to the model", str(others)))
+    home, vault = life.garden.home, life.garden.vault
+    files = [*(home / "logs").rglob("*"), *(vault / ".parachute/audit").rglob("*"), *(vault / "Work").glob("*.md")]
+    files += [home / "keys.yaml", home / "modules.yaml"]
+    others_own = ("state.journal", "objects", "history", "seen", "search")  # what was in notes is there, and one that was planted
+    files += [file for file in (home / "state").rglob("*") if not file.name.startswith(others_own)]
+    below = life.garden.user.parent
+    return asked + [(str(file.relative_to(below)), file.read_bytes().decode("utf-8", "replace")) for file in files if file.is_file()]
+
+
+async def with_image(engine: Mapping[str, str], tmp_path: Path) -> None:
+    made = Sandboxes(folder=tmp_path / "slots", env=engine, label=tmp_path.name, is_pooled=False)
+    try:
+        if (await made.status()).image is None:
+            async for _line in made.build(offline=True):
+                pass
+    finally:
+        await made.close()
+        shutil.rmtree(tmp_path / "slots", ignore_errors=True)
