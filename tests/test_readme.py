@@ -17,6 +17,9 @@ from parachuted.cli import FAILED, NO_DAEMON, WRONG_USE
 from parachuted.cli.parser import make_parser
 from parachuted.config import describe_settings
 from parachuted.events import FACTS
+from parachuted.grants.granting import build_grant
+from parachuted.grants.patterns import grant_of
+from parachuted.modules.manifest import read_manifest
 from tests.api.test_app import ROUTES
 from tests.stories.life import Live
 
@@ -117,6 +120,26 @@ def test_what_it_tells_to_type_can_be_typed(tmp_path, monkeypatch):
             done = subprocess.run([sys.executable, "-m", "parachuted", *words[1:]], capture_output=True, text=True, check=False)
             assert (done.returncode, done.stderr) == (0, "")
     assert any(words[-1] == "demo" for words in typed)
+
+
+def test_the_agent_with_a_shell_is_one_that_a_manifest_can_declare_and_sees_what_is_said():
+    (block,) = (one for one in blocks("yaml") if "bash:" in one)
+    manifest = read_manifest(f"name: keeper\nversion: 0.1.0\nmodule: module.py\n{block}")
+    permissions, tidy = manifest.permissions, manifest.agents["tidy"]
+    grant = build_grant(
+        tidy, agent="keeper/tidy", bounds_read=grant_of(permissions.read), bounds_write=grant_of(permissions.write), entry="cli"
+    )  # fmt: skip
+
+    assert [grant.may_read(path) for path in ("Projects/a.md", "Areas/a.md", "Keeper/a.md", "Private/a.md")] == [True, True, False, False]
+    assert [grant.may_write(path) for path in ("Projects/a.md", "Areas/a.md")] == [True, False]
+    assert (grant.bash, grant.network) == (("git", "grep", "sed", "ls"), "none")
+
+
+def test_what_a_person_types_of_it_are_commands():
+    known = commands_of(make_parser())
+    for line in "\n".join(blocks("console")).splitlines():
+        words = shlex.split(line, comments=True)[1:]
+        assert any(" ".join(words).startswith(f"parachute {command} ") for command in known), line
 
 
 async def test_its_calls_work_as_printed(live: Live, home: Path, tmp_path: Path):
