@@ -17,7 +17,8 @@ def files(home: Path, vault: Path) -> SystemFiles:
     one, two, three, four, five, six, seven, eight, nine, ten, eleven, twelve, thirteen, fourteen, fifteen = CANARIES
     save(
         home / "config.yaml",
-        f"port: 3333\nauth_mode: remote\napi_key: {one}\nagent:\n  base_url: http://x  # was {thirteen}\n# {fourteen}\n  my-token: '{two}'\n",
+        f"port: 3333\nauth_mode: remote\napi_key: {one}\nagent:\n  base_url: http://x  # was {thirteen}\n# {fourteen}\n"
+        f"  my-token: '{two}'\n",
     )
     save(home / "modules.yaml", f'---\nmodules:\n  bot:\n    config: {{"bot_token": "{three}", "chat": "7"}}\n    enabled: true\n...\n')
     save(home / "hooks.yaml", f"hooks:\n  - command: MY_TOKEN={fifteen} notify\n    password: {four}\n")

@@ -54,7 +54,7 @@ class Keeper(Module):
 """
 LOOK = r"""
 env; set; cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\0' '\n'; mount; cat /proc/*/mountinfo /proc/*/maps 2>/dev/null | head -2000
-for place in /*; do case $place in /usr|/lib*|/bin|/sbin|/proc|/sys|/dev) ;; *) 
+for place in /*; do case $place in /usr|/lib*|/bin|/sbin|/proc|/sys|/dev) ;; *)
   find $place -xdev 2>/dev/null; grep -rahsE 'cnry[0-9]{3}' $place;; esac; done
 ls -laR /vault /outside /home /root /run /tmp 2>&1 | head -500; python3 - <<'END'
 import glob, socket
@@ -70,9 +70,9 @@ END
 """
 SYSTEM = ("config.yaml", "modules.yaml", "hooks.yaml", "keys.yaml", "logs/daemon.log", "logs/start.log")
 COMMANDS = (
-    "status", "doctor", "usage", "sandbox doctor", "sandbox explain keeper/tidy", "sandbox explain maintenance", "agents list", "agents audit",
-    "auth status", "runs", "hooks list", "hooks history", "modules list", "modules status keeper", "keys list", "permissions list",
-    "suggestions list", "why Work/AGENTS.md", "audit", "config",
+    "status", "doctor", "usage", "sandbox doctor", "sandbox explain keeper/tidy", "sandbox explain maintenance", "agents list",
+    "agents audit", "auth status", "runs", "hooks list", "hooks history", "modules status keeper", "keys list", "why Work/AGENTS.md",
+    "config",
 )  # fmt: skip
 
 
@@ -151,12 +151,8 @@ async def scene(tmp_path: Path, engine: Mapping[str, str] | None) -> AsyncIterat
             home / "config.yaml",
             f"# {garden.new('a remark in config.yaml')}\nagent:\n  base_url: {api.url.replace('://', f'://someone:{password}@')}\n",
         )
-        environ = {
-            **garden.environment(),
-            **{name: value for name, value in (engine or {}).items() if name != "HOME"},
-            "PARACHUTE_BUBBLE_QUIET_S": "0.05",
-            "PARACHUTE_AGENT_ASK_S": "0.3",
-        }
+        quick = {"PARACHUTE_BUBBLE_QUIET_S": "0.05", "PARACHUTE_AGENT_ASK_S": "0.3"}
+        environ = {**garden.environment(), **{name: value for name, value in (engine or {}).items() if name != "HOME"}, **quick}
         typed = Typed(home=home, vault=vault, folder=user, environ=environ)
         made = Scene(garden=garden, typed=typed, api=api, seen=Seen(), engine=engine)
         try:
