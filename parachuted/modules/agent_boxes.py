@@ -68,8 +68,9 @@ class AgentBoxes:
                 native = commands.asking(native)
                 async with _way_out(boxed, slot.sockets) as proxy:
                     yield Opened(native=_closing(native, boxed.taint, proxy), told=_told(filled))
-                last = await checkout.check_in("the end of the run")
-                if last.refused:
+                # What a program in the background has made since, it was ended in the middle of: a note may be half written.
+                last = await checkout.check_in("the end of the run") if checkout.is_behind else None
+                if last is not None and last.refused:
                     log.info("some of an agent's last work was not taken over", extra={"run": boxed.run, "refused": len(last.refused)})
             finally:
                 await checkout.drop()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -50,6 +51,7 @@ LARGEST_WRITE = 16 << 20
 _LARGEST_BASE = 1 << 20
 _MOST_SHOWN = 2_000
 _SEEN_AT_ONCE = 200
+_SWAPPED = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY})
 _CHANGING = "it was changed while it was looked at, and is looked at again after the next call"
 
 
@@ -112,6 +114,16 @@ class Checkout:
         self._version = -1
         self._turn = asyncio.Lock()
         self._is_dropped = False
+        self._is_behind = False
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether work may lie in the copy that no check-in has seen the end of: a call is not told to have ended, or the disk failed."""
+        return self._is_behind
+
+    def expect(self) -> None:
+        """A call begins that may change the copy."""
+        self._is_behind = True
 
     async def fill(self) -> Filled:
         """Copy what the grant reads. Raises ActRefusedError when that is too much for a container, StorageFailedError."""
@@ -133,13 +145,14 @@ class Checkout:
         async with self._turn:
             if self._is_dropped:
                 return CheckedIn()
-            outcome = _Outcome()
+            outcome, self._is_behind = _Outcome(), True
             with self._as_agent():
                 acts = await finished(self._look, outcome)
                 for act in acts:
                     await self._do(act, outcome)
             if outcome.written:
                 await self._notice(outcome.touched)
+            self._is_behind = False
         if acts:
             log.info("an agent's copy was checked in", extra={"run": self._author.run, "because": because, "acts": len(acts)})
         return CheckedIn(
@@ -239,8 +252,13 @@ class Checkout:
                 held, entry = self._held.get(path), now.get(path)
                 if (held is not None and held.entry == entry) or path in changed or (held is None and path in walked.files):
                     continue
-                if self._brought(path, held, entry):
-                    found.append(printable(path))
+                try:
+                    if self._brought(path, held, entry):
+                        found.append(printable(path))
+                except OSError as error:
+                    if error.errno not in _SWAPPED:
+                        raise
+                    self._version = -1  # its program swaps folders under us: that is no failure of the disk, and is tried anew
         return tuple(found)
 
     def _brought(self, path: VaultPath, held: _Held | None, entry: Entry | None) -> bool:

@@ -85,6 +85,8 @@ class _Gate:
             await self.checkout.refresh()
         except StorageFailedError as error:
             return error.message
+        if name in _CHANGERS:
+            self.checkout.expect()
         if len(self._waiting) < _MOST_WAITING:
             self._waiting[_key(name, arguments)].append(_Call(use, time.perf_counter(), context))
         return None

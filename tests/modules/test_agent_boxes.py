@@ -199,3 +199,13 @@ async def test_what_is_open_to_the_network_ends_when_the_run_has_read_a_stranger
             with contextlib.suppress(ConnectionResetError):
                 assert await asyncio.wait_for(reader.read(), 5) == b""  # a request may take ten seconds
             writer.close()
+
+
+async def test_what_is_half_written_in_the_background_when_the_run_ends_is_not_taken_over(bench: Bench):
+    async with bench.boxes.open(bench.run()) as opened:
+        note = opened.native.box.work / "Work/a.md"
+        assert await opened.native.before("Bash", {"command": "git x"}) is None
+        note.write_text("# Whole\n")
+        await opened.native.after("Bash", {"command": "git x"}, "")
+        note.write_text("# Hal")
+    assert bench.yard.text("Work/a.md") == "# Whole\n"
