@@ -11,6 +11,8 @@ from parachuted.cli.show import count, say, say_diff, say_json, say_table, when
 from parachuted.cli.status import tell_status
 from parachuted.errors import ParachuteError
 
+_SUBJECTS = ("path", "file_path", "command", "url", "pattern", "query", "folder")
+_STEP = 100
 _WHO = {"person": "you", "earlier": "(older than the history)"}
 
 
@@ -91,12 +93,23 @@ def _one_run(options: Namespace) -> int:
         say(f"follows  {parent}")
     for note in run["reviewed"]:
         say(f"reviewed {note['path']}: {note['kind']} {', '.join(note['units'])}".rstrip())
+    for step in run.get("steps", []):
+        if "called" in step:
+            say(f"did      {_step(step)}")
     for wrote in run["wrote"]:
         say(f"wrote    {wrote['path']}")
         say_diff(wrote["diff"])
     if run["undone"]:
         say(f"undone   {when(run['undone']['at'])} UTC, with {run['undone']['with']}")
     return 0
+
+
+def _step(step: Any) -> str:  # noqa: ANN401  JSON
+    """A tool call with what names its subject, so that a run shows what it read; its texts are left to --json."""
+    given = step["arguments"] if isinstance(step["arguments"], dict) else {}
+    subject = next((str(given[name]) for name in _SUBJECTS if given.get(name)), "")
+    words = " ".join(subject.split())
+    return f"{step['called']}({words[:_STEP]}{'...' if len(words) > _STEP else ''}){', which failed' if step['error'] else ''}"
 
 
 def bubble_plan(options: Namespace) -> int:

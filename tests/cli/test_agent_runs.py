@@ -36,6 +36,9 @@ async def test_maintenance_shows_what_it_did_and_how_to_take_it_back(live: Live,
             f"take it back with: parachute undo {run}",
             "go on with: --session scripted-maintenance",
         ]
+        whole = (await asyncio.to_thread(typed.does, "runs", run)).splitlines()
+        steps = [line for line in whole if line.startswith("did ")]
+        assert steps == ["did      list_system_files()", "did      read_note(Daily/today.md)", "did      write_note(Daily/today.md)"]
         again = json.loads(await asyncio.to_thread(typed.does, "maintenance", "and", "now?", "--session", "s-1", "--json"))
         assert (again["words"], backend.jobs[1].session_id) == ("It is mended.", "s-1")
 
