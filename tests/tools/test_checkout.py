@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from parachuted.errors import ActRefusedError, StorageFailedError
 from parachuted.events.audit import CALLER, Caller
 from parachuted.tools import checkout as checkouts
 from parachuted.tools.checkin import Act
+from parachuted.tools.hostile_folder import HostileFolder
 from parachuted.vault import Intent, Store, Written, digest_of
 from tests.tools.desk import NOON, Desk, at_desk, paths
 
@@ -440,3 +442,21 @@ async def test_check_ins_at_once_are_done_one_after_another(desk: Desk):
     checked = await asyncio.gather(*(desk.check_in() for _ in range(5)))
 
     assert [len(one.written) for one in checked] == [1, 0, 0, 0, 0]
+
+
+async def test_a_folder_that_is_swapped_away_while_the_copy_is_refreshed_is_no_failure_of_the_disk(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+):
+    await desk.open()
+    desk.save("Projects/roof.md", "# Roof, by a person\n")
+    put, failures = HostileFolder.put, iter([FileNotFoundError(errno.ENOENT, "swapped")])
+
+    def swapped(self: HostileFolder, path: str, data: bytes):
+        for failure in failures:
+            raise failure
+        return put(self, path, data)
+
+    monkeypatch.setattr(HostileFolder, "put", swapped)
+    assert await desk.checkout.refresh() == ()
+    assert await desk.checkout.refresh() == ("Projects/roof.md",)
+    assert (desk.work / "Projects/roof.md").read_text() == "# Roof, by a person\n"
