@@ -14,6 +14,7 @@ SERVER = "curator"
 PREFIX = f"mcp__{SERVER}__"
 _SYNTHETIC = "<synthetic>"
 _REASON_CHARS = 500
+_ADVICE = " This is a server-side issue"  # and a gateway to look at, which is the daemon's own: Claude Code adds it
 _LOGIN_REFUSED = frozenset({401, 403})
 _PASSING = frozenset({None, 401, 403, 408, 409, 429, 500, 502, 503, 504, 529})
 _TRIES = 2
@@ -131,7 +132,8 @@ def _unavailable(status: int | None, reason: str) -> AgentUnavailableError:
     if status in _LOGIN_REFUSED:
         return AgentUnavailableError(f"the model refused the login ({status}); see `parachute auth status`")
     what = f"answered {status}" if status else "could not be reached"
-    return AgentUnavailableError(f"the model {what}: {reason}"[:_REASON_CHARS])
+    ours = reason.partition(_ADVICE)[0].removeprefix(f"API Error: {status} ")
+    return AgentUnavailableError(f"the model {what}: {ours}"[:_REASON_CHARS])
 
 
 def _result(block: ToolResultBlock) -> ToolResult:

@@ -153,7 +153,8 @@ class Upstream:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             is_known = True
             self._failed()
-            return None, self.clean(str(error) or type(error).__name__)[:_REASON_CHARS]
+            why = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error  # else it speaks of ssl where there is none
+            return None, self.clean(str(why) or type(why).__name__)[:_REASON_CHARS]
         finally:
             if not is_known:  # whoever asked went away
                 self._breaker.left()

@@ -97,6 +97,12 @@ def test_the_account_of_a_bad_end_comes_first():
         next(steps)
 
 
+def test_of_a_model_that_is_down_only_what_the_daemon_said_is_told():
+    said = "API Error: 502 the model at h could not be reached: no. This is a server-side issue, usually temporary. Check 127.0.0.1:4."
+    with pytest.raises(AgentUnavailableError, match=r"^the model answered 502: the model at h could not be reached: no\.$"):
+        read(transcript(), result(is_error=True, result=said, terminal_reason="api_error", api_error_status=502))
+
+
 @pytest.mark.parametrize("status", [None, 401, 429, 500, 529])
 def test_an_api_error_before_the_first_answer_means_not_available_and_after_it_failed(status):
     end = result(is_error=True, result="API Error", terminal_reason="api_error", api_error_status=status)
