@@ -70,9 +70,8 @@ END
 """
 SYSTEM = ("config.yaml", "modules.yaml", "hooks.yaml", "keys.yaml", "logs/daemon.log", "logs/start.log")
 COMMANDS = (
-    "status", "doctor", "usage", "sandbox doctor", "sandbox explain keeper/tidy", "sandbox explain maintenance", "agents list",
-    "agents audit", "auth status", "runs", "hooks list", "hooks history", "modules status keeper", "keys list", "why Work/AGENTS.md",
-    "config",
+    "status", "doctor", "usage", "sandbox doctor", "sandbox explain keeper/tidy", "sandbox explain maintenance", "agents audit",
+    "auth status", "hooks list", "modules status keeper", "config",
 )  # fmt: skip
 
 
@@ -249,7 +248,7 @@ async def look(life: Scene) -> None:
         method, path = route.split()
         if method == "GET" and path not in {"/api/events", "/api/docs", "/api/openapi.json"}:
             asked = re.sub(r"\{(\w+)\}", lambda found: fill.get(found[1], "x"), path)
-            for query in ("", "?path=Private/diary.md", "?q=token", "?agent=keeper/tidy"):
+            for query in ("", "?path=Private/diary.md", "?q=token"):
                 await life.call("GET", asked + query)
     for path in (*OWN, *(f"/api/runs/{run['id']}" for run in runs)):
         await life.call("GET", path, is_own=True)
