@@ -129,7 +129,7 @@ def bubble_run(options: Namespace) -> int:
         say_json(answer)
         return 0
     _say_plan(answer)
-    say(f"Asked: {len(answer['tasks'])} tasks queued as {answer['cause']}. `parachute runs` shows what comes of them.")
+    say(f"Asked: {count(len(answer['tasks']), 'task')} queued as {answer['cause']}. `parachute runs` shows what comes of them.")
     return 0
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from parachuted.agents.gateway import RedactedLines
 from parachuted.cli.logs import JsonLines, PlainLines
-from parachuted.cli.show import say
+from parachuted.cli.show import count, say
 from parachuted.config import Settings, home_folder
 from parachuted.daemon import Daemon, choose_agent, state_folder
 from parachuted.events import Event
@@ -50,7 +50,7 @@ async def _serve(settings: Settings, home: Path, *, quiet: bool, flags: Mapping[
 
 def _greet(daemon: Daemon, settings: Settings) -> None:
     watchers = daemon.watches.all()
-    say(f"parachuted watches {settings.vault}: {len(daemon.index)} files, {len(watchers)} watchers.")
+    say(f"parachuted watches {settings.vault}: {count(len(daemon.index), 'file')}, {count(len(watchers), 'watcher')}.")
     for declaration in watchers[:5]:
         say(f"  {declaration.watcher} watches {', '.join(pattern.text for pattern in declaration.patterns)}")
     say(f"Agent: {daemon.chosen.reason}.")

@@ -112,7 +112,7 @@ def test_pausing_holds_runs_back_until_they_may_begin_again(typed: Typed):
     assert (typed.vault / "new/AGENTS.md").read_bytes() == before
     assert "(undone)" in typed.does("runs")
     assert "\nundone   2" in typed.does("runs", run)
-    assert "1 tasks queued" in typed.does("bubble", "run", garden.removeprefix("new/"))
+    assert "Asked: 1 task queued" in typed.does("bubble", "run", garden.removeprefix("new/"))
     typed.does("stop")
 
 
