@@ -157,7 +157,7 @@ def make_modules(
     )  # fmt: skip
 
     ground.bus.listen(lambda event: _end_runs(event, agents.at_work))
-    core = {NAME: maintenance(SystemFiles(ground.home, ground.vault).tools())}
+    core = {NAME: maintenance(SystemFiles(ground.home, ground.vault).tools)}
     return ModuleParts(trust=trust, modules=modules, cages=cages, agents=AgentDesk(agent_parts, vault, modules.approved, core))
 
 

@@ -12,7 +12,7 @@ from parachuted.grants.agent_config import AgentConfig
 from parachuted.grants.agent_grant import AgentGrant
 from parachuted.grants.exposure import Exposure, exposure
 from parachuted.grants.granting import CURATOR
-from parachuted.grants.origin import UNTRUSTED
+from parachuted.grants.origin import UNTRUSTED, Taint
 from parachuted.grants.origins import Origins
 from parachuted.grants.patterns import exactly
 from parachuted.modules.agent_desk import AgentDesk
@@ -97,7 +97,12 @@ class AgentListing:
         grant = runs.grant(order)
         here, lost = await runs.possible(order, grant)
         problem = await runs.problem(here)
-        tools = (*_READING, *(_WRITING if grant.writes.alternatives != () else ()), "suggest_change", *(tool.name for tool in one.tools))
+        tools = (
+            *_READING,
+            *(_WRITING if grant.writes.alternatives != () else ()),
+            "suggest_change",
+            *(tool.name for tool in (one.tools(Taint()) if one.tools else ())),
+        )
         return Known(
             name=one.name, description=one.config.description or one.who, module=one.module, grant=grant, tools=(*tools, *grant.native),
             calls=grant.tools, config=one.config, order=order, problem=problem or lost, runs_here=problem is None,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from parachuted.agents import Finished, Limits, Tool
 from parachuted.grants.agent_config import AgentConfig
 from parachuted.grants.agent_grant import Entry
-from parachuted.grants.origin import Origin
+from parachuted.grants.origin import Origin, Taint
 from parachuted.modules.bounds import Bounds
 from parachuted.tasks import Outcome
 
@@ -18,7 +18,8 @@ class AgentDefinition:
     """An agent as it may be at most. `name` is `module/agent`, or one word for the core's own; `watcher` what its runs are listed under.
 
     `who` is how messages speak of it. `bounds` is what its module may touch, within which all of it lies; `calls` the tools of modules
-    that it may call, `tools` more of its own; `does_without_shell` whether it is of use where there is no container for its shell.
+    that it may call, `tools` more of its own, whose reading marks the run; `does_without_shell` whether it is of use where there is no
+    container for its shell.
     """
 
     name: str
@@ -29,7 +30,7 @@ class AgentDefinition:
     watcher: str
     module: str | None = None
     calls: tuple[str, ...] = ()
-    tools: tuple[Tool, ...] = ()
+    tools: Callable[[Taint], tuple[Tool, ...]] | None = None
     does_without_shell: bool = False
 
 

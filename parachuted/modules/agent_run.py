@@ -180,7 +180,7 @@ class AgentRun:
     def _tools(self, skills: Sequence[Skill]) -> Sequence[Tool]:
         one, config = self._definition, self._definition.config
         notes = NoteTools(vault=self._vault, may_write=config.may_write and all(each.may_write for each in self.order.narrowing))
-        made = [*notes.tools(), *([skill_tool(skills)] if skills else []), *one.tools]
+        made = [*notes.tools(), *([skill_tool(skills)] if skills else []), *(one.tools(self.taint) if one.tools else ())]
         if self._parts.suggestions is not None:
             made.append(self._suggest_tool(self._parts.suggestions, notes))
             made += self._orchestrating(self._parts.suggestions)

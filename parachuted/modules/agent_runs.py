@@ -181,10 +181,10 @@ class AgentRuns:
         if self._parts.permissions is not None:
             self._parts.permissions.end_run(run.id)
         try:
-            await finished(self._accounts.close, run.account, outcome, self._parts.clock())
             for session in {run.session, run.order.session}:  # a run that was ended tells of none, and may have gone on with one
                 if self._parts.taints is not None and session is not None:
                     self._parts.taints.keep(session, run.taint)
+            await finished(self._accounts.close, run.account, outcome, self._parts.clock())
         except StorageFailedError as error:  # it counts as begun, and the next start ends it
             log.warning("the end of an agent's run could not be recorded", extra={"run": run.id, "error": error.message})
         cost = run.account.cost.cost_usd if run.account.cost else 0.0

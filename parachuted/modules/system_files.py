@@ -14,11 +14,13 @@ from pathlib import Path, PurePosixPath
 from parachuted.agents import Tool, ToolResult
 from parachuted.agents.gateway.redact import redact
 from parachuted.errors import NotFoundError, ParachuteError
+from parachuted.grants.origin import Taint
 from parachuted.vault import VaultPath, VaultRoot, printable
 
 LIST = "List what you may read of the installation: settings, logs, the audit, the code of modules."
 READ = "Read one of them, by the path that list_system_files gives it. Of a long file you get the end. Secrets are left out."
 _SETTINGS = ("config.yaml", "modules.yaml", "hooks.yaml")
+_STRANGERS = ("home/logs/", "vault/Modules/")  # of modules, which a person may not trust
 _LARGEST = 128 << 10
 _MOST = 500
 _MOST_AUDITS = 7
@@ -42,8 +44,16 @@ class SystemFiles:
     def __init__(self, home: Path, vault: Path) -> None:
         self._home, self._vault = home, VaultRoot(vault)
 
-    def tools(self) -> tuple[Tool, ...]:
-        """The two tools, as an agent is given them."""
+    def tools(self, taint: Taint) -> tuple[Tool, ...]:
+        """The two tools, as an agent is given them. What modules are made of, and what they may have logged, marks its run."""
+
+        async def read(arguments: Mapping[str, object]) -> ToolResult:
+            result = await self._read_tool(arguments)
+            path = str(arguments["path"])
+            if not result.is_error and path.startswith(_STRANGERS):
+                taint.read(path, "imported")
+            return result
+
         path = {"type": "string", "description": "The path, as list_system_files gives it."}
         pattern = {"type": "string", "description": "A part of the path, to list less."}
         empty: list[str] = []
@@ -53,7 +63,7 @@ class SystemFiles:
                 schema={"type": "object", "properties": {"part": pattern}, "required": empty, "additionalProperties": False},
             ),
             Tool(
-                name="read_system_file", description=READ, call=self._read_tool,
+                name="read_system_file", description=READ, call=read,
                 schema={"type": "object", "properties": {"path": path}, "required": ["path"], "additionalProperties": False},
             ),
         )  # fmt: skip

@@ -34,7 +34,7 @@ def yard(tmp_path: Path) -> Iterator[Yard]:
 
 def desk(yard: Yard, backend: ScriptedBackend) -> AgentDesk:
     found = {"telegram-bot": yard.approve(BOT)}
-    return AgentDesk(yard.agents(backend), yard.parts, found.get, {NAME: maintenance(())})
+    return AgentDesk(yard.agents(backend), yard.parts, found.get, {NAME: maintenance(lambda _taint: ())})
 
 
 async def test_a_modules_agent_and_the_daemons_own_are_asked_for_by_name(yard: Yard):

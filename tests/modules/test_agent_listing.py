@@ -50,7 +50,7 @@ def listing(yard: Yard, *, overrides: dict[str, object] | None = None) -> AgentL
     approved = yard.approve(MANIFEST, agents=overrides)
     modules = Approvals(approved)
     index = yard.library.index
-    desk = AgentDesk(yard.agents(), yard.parts, modules.approved, {"maintenance": maintenance(())})
+    desk = AgentDesk(yard.agents(), yard.parts, modules.approved, {"maintenance": maintenance(lambda _taint: ())})
     watches = Watches(yard.state, index, yard.clock)
     return AgentListing(desk, modules, lambda: ["telegram-bot", "not-approved"], watches, index, Origins(yard.state))
 

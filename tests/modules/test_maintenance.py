@@ -5,7 +5,7 @@ from parachuted.modules.maintenance import maintenance
 
 
 def test_it_writes_chat_daily_and_brain_reaches_no_network_and_needs_a_person():
-    one = maintenance(())
+    one = maintenance(lambda _taint: ())
     grant = build_grant(
         one.config, agent=one.name, bounds_read=one.bounds.reads, bounds_write=one.bounds.writes, entry="maintenance"
     )  # fmt: skip

@@ -6,6 +6,7 @@ import pytest
 
 from parachuted.agents import call_tool
 from parachuted.errors import NotFoundError
+from parachuted.grants.origin import Taint
 from parachuted.modules.system_files import SystemFiles
 from tests.stories.life import save
 
@@ -62,11 +63,26 @@ def test_what_is_not_listed_is_not_read(files: SystemFiles, path: str):
 
 
 async def test_an_agent_lists_and_reads_and_is_told_what_is_not_there(files: SystemFiles):
-    tools = files.tools()
+    tools = files.tools(Taint())
     assert (await call_tool(tools, "list_system_files", {"part": "logs"})).text == "home/logs/daemon.log"
     assert "port: 3333" in (await call_tool(tools, "read_system_file", {"path": "home/config.yaml"})).text
     refused = await call_tool(tools, "read_system_file", {"path": "home/keys.yaml"})
     assert (refused.is_error, "not among the system files" in refused.text) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("path", "sources"),
+    [
+        ("home/config.yaml", []),
+        ("vault/Modules/bot/nothing.py", []),
+        ("vault/Modules/bot/module.py", ["vault/Modules/bot/module.py"]),
+        ("home/logs/daemon.log", ["home/logs/daemon.log"]),
+    ],
+)
+async def test_what_modules_are_made_of_and_what_they_logged_is_a_strangers(files: SystemFiles, path: str, sources: list[str]):
+    taint = Taint()
+    await call_tool(files.tools(taint), "read_system_file", {"path": path})
+    assert list(taint.sources) == sources
 
 
 def test_of_a_long_log_the_end_is_read(files: SystemFiles, home: Path):
