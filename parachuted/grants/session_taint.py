@@ -1,4 +1,4 @@
-"""Session taint: what the runs of one session have read of strangers' texts. Who resumes a session has read all of it."""
+"""Session taint: whose a session is, and what its runs have read of strangers' texts. Who resumes a session has read all of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ class SessionTaints:
         for source, origin in cast("dict[str, Origin]", row["sources"]).items() if row is not None else ():
             taint.read(source, origin)
 
-    def keep(self, session: str, taint: Taint) -> None:
-        """The run has ended, and that session can be resumed. Raises StorageFailedError."""
-        if taint:
-            self._table.put(session, {"sources": dict(list(taint.sources.items())[:_MOST])})
+    def owner(self, session: str) -> str | None:
+        """The agent that the session is one of; None: that is not known. Another one would learn from it what it may not read itself."""
+        row = self._table.take(session)
+        return str(row["agent"]) if row is not None else None
+
+    def keep(self, session: str, taint: Taint, *, agent: str) -> None:
+        """The run of that agent has ended, and its session can be resumed. Raises StorageFailedError."""
+        row = {"agent": self.owner(session) or agent, "sources": dict(list(taint.sources.items())[:_MOST])}
+        if self._table.take(session) != row:
+            self._table.put(session, row)

@@ -103,6 +103,10 @@ class AgentRuns:
         if limit().alternatives is not None and (order.definition.tools or order.session is not None):
             beyond = "reads the whole installation" if order.definition.tools else "would go on with a session, which holds all it read"
             raise ActRefusedError(f"{who} does not begin: it {beyond}, and the key that asks is for some paths of the vault")
+        if order.session is not None and self._parts.taints is not None:
+            owner = self._parts.taints.owner(order.session)
+            if owner not in {None, order.definition.name}:
+                raise ActRefusedError(f"{who} does not begin: the session that it would go on with is another agent's")
         if (problem := await self.problem(grant)) is not None:
             raise ActRefusedError(f"{who} asks for {_wish(grant)}, which needs a container, and there is none here: {problem}")
         if self._parts.backend.name == _OFFLINE:
@@ -183,7 +187,7 @@ class AgentRuns:
         try:
             for session in {run.session, run.order.session}:  # a run that was ended tells of none, and may have gone on with one
                 if self._parts.taints is not None and session is not None:
-                    self._parts.taints.keep(session, run.taint)
+                    self._parts.taints.keep(session, run.taint, agent=run.order.definition.name)
             await finished(self._accounts.close, run.account, outcome, self._parts.clock())
         except StorageFailedError as error:  # it counts as begun, and the next start ends it
             log.warning("the end of an agent's run could not be recorded", extra={"run": run.id, "error": error.message})

@@ -248,7 +248,7 @@ class Curator:
         if account.cost is not None and account.cost.session_id is not None:
             watcher, session = account.task.watcher, account.cost.session_id
             if self._parts.taints is not None:
-                self._parts.taints.keep(session, taint)
+                self._parts.taints.keep(session, taint, agent=f"{NAME} of {watcher}")
             before = self._sessions.take(watcher)
             went_on = before is not None and before["session_id"] == session and before["runs"] < _LONGEST_SESSION
             runs = before["runs"] + 1 if before is not None and went_on else 1

@@ -16,6 +16,7 @@ from parachuted.errors import ActRefusedError, AgentFailedError, AgentStoppedErr
 from parachuted.grants.agent_config import AgentConfig
 from parachuted.grants.agent_grant import AgentGrant
 from parachuted.grants.granting import ENTRIES
+from parachuted.grants.origin import Taint
 from parachuted.grants.origins import Origins
 from parachuted.grants.session_taint import SessionTaints
 from parachuted.keys import EVERYWHERE
@@ -179,6 +180,16 @@ async def test_a_run_that_has_read_a_stranger_suggests_and_its_session_remembers
     assert (await AgentRuns(again, yard.parts).run(order(session="scripted-helper"))).outcome.result == "suggested"
     fresh = await AgentRuns(again, yard.parts).run(order(session="another"))
     assert fresh.outcome.result == "changed"
+
+
+async def test_a_session_of_another_agent_is_not_gone_on_with(yard: Yard):
+    taints = SessionTaints(yard.state)
+    taints.keep("s-9", Taint(), agent="other/agent")
+    backend = ScriptedBackend([say("ok")])
+    runs = AgentRuns(yard.agents(backend, taints=taints), yard.parts)
+    with pytest.raises(ActRefusedError, match="another agent's"):
+        await runs.run(order(session="s-9"))
+    assert backend.jobs == []
 
 
 async def test_words_of_a_bot_mark_the_run_from_its_beginning(yard: Yard):
