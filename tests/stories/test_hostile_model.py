@@ -173,7 +173,7 @@ async def test_hundreds_of_calls_of_the_clis_own_tools_in_a_container_have_no_ef
             await life.until(lambda: not running_with(MARK), 5)
         assert listening() == listened, f"seed {seed}"
         assert len(await asyncio.to_thread(its_boxes, engine, home)) <= max(programs, 1), f"seed {seed}"
-        assert len(opened()) <= had + 8, f"seed {seed}"
+        assert len(opened()) <= had + 24, f"seed {seed}"  # the engine's connections are kept, which were few before the first runs
         assert max(looks) < _QUICK_S, f"seed {seed}: {sorted(looks)[-5:]}"
         assert {request.path for request in box.api.requests} <= {"/v1/messages", "/v1/messages/count_tokens", "/"}
     print(f"\nseed {seed}, in containers, the slowest look {max(looks):.3f} s\n{tally.words()}")  # noqa: T201  what `--torture -s` is for

@@ -219,7 +219,7 @@ async def test_a_daemon_killed_at_any_moment_of_a_tool_leaves_every_file_old_or_
                 deadline = time.monotonic() + 30
                 while len(api.asked) < first + 2:
                     assert not asked.done(), asked.result()
-                    assert time.monotonic() < deadline
+                    assert time.monotonic() < deadline, (number, len(api.asked) - first, (home.parent / "daemon.log").read_text()[-3000:])
                     await asyncio.sleep(0.01)
                 left = await asyncio.to_thread(its_boxes, engine, home)
                 await asyncio.sleep(rng.uniform(0, 0.8))
