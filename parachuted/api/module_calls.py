@@ -27,8 +27,8 @@ from parachuted.modules.results import Response
 RESERVED = frozenset(
     word
     for words in (
-        "agents audit auth bubble contexts curator docs doctor events files health hooks keys links logs ls maintenance mcps migration",
-        "models modules notes openapi pause permissions plugins problems prompt read resume runs sandbox scan scheduler search",
+        "agents audit auth bubble contexts curator docs doctor events files health history hooks keys links logs ls maintenance mcps",
+        "migration models modules notes openapi pause permissions plugins problems prompt read resume runs sandbox scan scheduler search",
         "sessions settings skills status suggestions supervisor sync system tasks tools undo usage vault watches why workspaces",
         "write",
     )
