@@ -49,12 +49,12 @@ _OPEN = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*+\r?\n")
 _CLOSE = re.compile(rb"\n---[ \t]*+\r?(?:\n|\Z)")
 _WATCH = re.compile(rb"watch[\"']?[ \t]*+:")
 _KEY = re.compile(
-    rb"""(?:"(?:[^"\\\n]|\\.)*+"|'(?:[^'\n]|'')*+'|[^\s\-?:,\[\]{}#&*!|>'"%@`][^\n:]*+(?::(?=\S)[^\n:]*+)*+)"""
+    rb"""(?:"(?>(?:[^"\\\n]|\\.)*)"|'(?>(?:[^'\n]|'')*)'|[^\s\-?:,\[\]{}#&*!|>'"%@`][^\n:]*+(?>(?::(?=\S)[^\n:]*+)*))"""
     rb"""[ \t]*+:(?=[ \t\r\n]|\Z)""",
 )
 _INDENT = re.compile(rb" *+")
 _DASH = re.compile(rb"-(?=[ \t\r\n]|\Z)")
-_INDENTED_COMMENTS = re.compile(rb"(?:[ \t]++#[^\n]*+(?:\n|\Z))++")
+_INDENTED_COMMENTS = re.compile(rb"(?>(?:[ \t]++#[^\n]*+(?:\n|\Z))+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ MAX_MARKS = 2 * MAX_HEADINGS
 _OF_INTEREST = rb"""\ {0,3}+(?:
     (?P<atx>\#{1,6}+)(?=[ \t]|\r?$)
   | (?P<underline>=++|-++)[ \t]*+\r?+$
-  | (?:(?:[-+*]|\d{1,9}+[.)])[ \t]++)*+(?:
+  | (?>(?:(?:[-+*]|\d{1,9}+[.)])[ \t]++)*)(?:
         (?P<fence>`{3,}+|~{3,}+)
       | (?P<html><!--|<(?i:script|pre|style|textarea)(?=[\s>]|$)|<\?|<!(?:\[CDATA\[|[A-Za-z]))
     )
@@ -32,7 +32,7 @@ _INDENT = re.compile(rb"\n([ \t]*+)[^\s]")
 _CLOSE_TAG = re.compile(rb"</(?:script|pre|style|textarea)>", re.IGNORECASE)
 _CLOSE_HTML = {b"<!--": b"-->", b"<?": b"?>", b"<![CDATA[": b"]]>"}
 
-_RULE = re.compile(rb"\ {0,3}+(?:(?:-[ \t]*+){3,}+|(?:_[ \t]*+){3,}+|(?:\*[ \t]*+){3,}+)\r?+$", re.VERBOSE | re.MULTILINE)
+_RULE = re.compile(rb"\ {0,3}+(?:(?>(?:-[ \t]*+){3,})|(?>(?:_[ \t]*+){3,})|(?>(?:\*[ \t]*+){3,}))\r?+$", re.VERBOSE | re.MULTILINE)
 _ITEM = re.compile(rb"\ {0,3}+(?:[-+*]|\d{1,9}+[.)])(?:[ \t]|\r?$)", re.VERBOSE | re.MULTILINE)
 _ITEM_THAT_INTERRUPTS = re.compile(rb"\ {0,3}+(?:[-+*]|1[.)])[ \t]++[^\s]", re.VERBOSE)
 _QUOTE_OR_ROW = re.compile(rb"\ {0,3}+[>|]", re.VERBOSE)
