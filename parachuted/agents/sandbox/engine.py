@@ -136,12 +136,14 @@ class Engine:
             lines = self._client.api.build(
                 fileobj=files, custom_context=True, tag=BUILT_IMAGE, rm=True, forcerm=True, decode=True, timeout=_BUILD_S
             )  # fmt: skip
-            for line in lines:
-                if "error" in line:
-                    raise AgentUnavailableError(f"the image was not built: {str(line['error']).strip()[:500]}")
+            error = ""
+            for line in lines:  # to the end, also after an error: only then does the library give its connection back
+                error = error or str(line.get("error", "")).strip()[:500]
                 text = str(line.get("stream") or line.get("status") or "").rstrip()
-                if text:
+                if text and not error:
                     yield text
+        if error:
+            raise AgentUnavailableError(f"the image was not built: {error}")
 
     def build_offline(self) -> Iterator[str]:
         """Make the image of this machine's own programs: empty but for the folders that they are mounted on, so it needs no network."""
