@@ -31,7 +31,14 @@ def run(runner, tmp_path):
 
 
 def keepers():
-    return [child for child in psutil.Process().children() if "keeping" in " ".join(child.cmdline())]
+    return [child for child in psutil.Process().children() if "keeping" in " ".join(command_of(child))]
+
+
+def command_of(process):
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:  # one that has ended, and is not collected yet, too
+        return []
 
 
 async def until(condition):

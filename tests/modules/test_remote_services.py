@@ -72,6 +72,7 @@ async def test_the_vault_is_the_same_on_both_sides(remote, yard):
     assert await vault.read_bytes("Daily/a.md") == b"# A\n\nthe apple\n"
     assert await vault.exists("Daily/a.md") is True
     assert await vault.list() == ["Daily/a.md"]
+    yard.library.settled()
     (hit,) = await vault.search("apple")
     assert isinstance(hit, Hit)
     assert hit.path == "Daily/a.md"

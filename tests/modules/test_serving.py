@@ -98,7 +98,8 @@ async def test_beyond_its_permissions_it_is_refused(ask, yard, verb, body):
     assert yard.text("Private/diary.md") == "the secret apple\n"
 
 
-async def test_what_it_may_not_read_it_does_not_see(ask):
+async def test_what_it_may_not_read_it_does_not_see(ask, yard):
+    yard.library.settled()
     assert await ask("vault.exists", path="Private/diary.md") is False
     assert [hit["path"] for hit in await ask("vault.search", query="apple", limit=5)] == ["Daily/a.md"]
 
