@@ -17,6 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from parachuted import __version__
+from parachuted.access.origins import Origins
+from parachuted.access.session_taint import SessionTaints
 from parachuted.agents import Backend, ClaudeSettings, Limits, choose_backend, find_credential, make_backend
 from parachuted.agents.at_work import AtWork
 from parachuted.agents.gateway import Gateway, Ledger, MoneyLimits
@@ -33,8 +35,6 @@ from parachuted.events.audit_file import AuditFolder, Head
 from parachuted.events.audit_log import AuditLog
 from parachuted.events.audit_writes import WriteAudit
 from parachuted.extensions import AgentGround, Ground, make_hooks, make_modules
-from parachuted.grants.origins import Origins
-from parachuted.grants.session_taint import SessionTaints
 from parachuted.keys import KeyFile, Ring
 from parachuted.modules.access import VaultParts
 from parachuted.modules.agent_boxes import AgentBoxes

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from parachuted.access.origins import Origins
+from parachuted.access.session_taint import SessionTaints
 from parachuted.agents import Backend, Limits
 from parachuted.agents.at_work import AtWork
 from parachuted.agents.permission import Permissions
 from parachuted.events import Bus, Event, Problems
 from parachuted.events.audit import Recorder as AuditRecorder
-from parachuted.grants.origins import Origins
-from parachuted.grants.session_taint import SessionTaints
 from parachuted.hooks import Approvals, HookError, Hooks, Listening, Recorder, Runner, Writes
 from parachuted.modules.access import VaultParts
 from parachuted.modules.agent_desk import AgentDesk

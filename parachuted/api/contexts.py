@@ -9,13 +9,13 @@ from typing import Annotated
 from aiohttp import web
 from pydantic import Field, PlainValidator, WithJsonSchema
 
+from parachuted.access.filter import AccessFilter, unknown
 from parachuted.api import context_documents as told
 from parachuted.api.answers import json_answer
 from parachuted.api.context_listing import ContextListing
 from parachuted.api.fields import AppSent, Sent, Whole
 from parachuted.api.parts import Parts
 from parachuted.api.route import Call, Route
-from parachuted.api.sight import Sight, unknown
 from parachuted.context import MOST_CHOSEN, Chain, Choice, chain_of, choice_of, names_in
 from parachuted.vault import CONTEXT_NAMES, VaultPath, printable
 
@@ -136,7 +136,7 @@ class Contexts:
         chosen = [one.folder_path for one in self._parts.sessions.of(_session_id(call))]
         return self._keep(call, [path for path in chosen if path not in paths])
 
-    def _paths(self, names: Iterable[str], sight: Sight) -> list[VaultPath]:
+    def _paths(self, names: Iterable[str], sight: AccessFilter) -> list[VaultPath]:
         """What the names mean. Raises NotFoundError for what is not the caller's to see, whether it is there or not."""
         choice = choice_of(names, self._parts.index)
         paths = [*map(VaultPath, choice.folders), *choice.files]
@@ -160,7 +160,7 @@ class Contexts:
         names = [one["folder_path"] for one in contexts]
         return json_answer({"session_id": session, "folder_paths": names, "missing": missing, "contexts": contexts})
 
-    def _is_there(self, path: VaultPath, sight: Sight) -> bool:
+    def _is_there(self, path: VaultPath, sight: AccessFilter) -> bool:
         return any(sight.sees(file) and self._parts.index.get(file) is not None for file in _files_of(path))
 
 
@@ -200,7 +200,7 @@ def _named(body: FolderBody) -> list[str]:
     return [*([] if body.folder_path is None else [body.folder_path]), *body.folder_paths]
 
 
-def _is_seen(path: VaultPath, sight: Sight) -> bool:
+def _is_seen(path: VaultPath, sight: AccessFilter) -> bool:
     """Whether the folder's context file, or that file itself, would exist for the caller."""
     return any(map(sight.sees, _files_of(path)))
 

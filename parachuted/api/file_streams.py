@@ -15,12 +15,12 @@ from weakref import WeakValueDictionary
 
 from aiohttp import ClientError, web
 
+from parachuted.access.filter import unknown
 from parachuted.api import files_documents as told
 from parachuted.api.answers import json_answer
 from parachuted.api.desk import Desk
 from parachuted.api.parts import Parts
 from parachuted.api.route import Call, Media, Route
-from parachuted.api.sight import unknown
 from parachuted.api.watching import readable, refuse_watching_beyond
 from parachuted.api.writable import refuse_programs_but_to_admins
 from parachuted.errors import ConflictError, NotFoundError

@@ -10,6 +10,7 @@ from typing import Annotated
 from aiohttp import web
 from pydantic import Field
 
+from parachuted.access.filter import unknown
 from parachuted.api import files_documents as told
 from parachuted.api.answers import json_answer
 from parachuted.api.desk import Desk
@@ -17,7 +18,6 @@ from parachuted.api.fields import AppSent, Folder, Path
 from parachuted.api.folder_listing import list_folder, moment
 from parachuted.api.parts import Parts
 from parachuted.api.route import Call, Route
-from parachuted.api.sight import unknown
 from parachuted.api.watching import readable, refuse_watching_beyond
 from parachuted.api.writable import refuse_programs_but_to_admins
 from parachuted.errors import NotFoundError, StorageFailedError

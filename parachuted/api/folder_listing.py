@@ -7,13 +7,13 @@ import os
 import stat
 from datetime import UTC, datetime
 
+from parachuted.access.filter import AccessFilter, unknown
 from parachuted.api import files_documents as told
-from parachuted.api.sight import Sight, unknown
 from parachuted.errors import NotFoundError, PathRefusedError
 from parachuted.vault import VaultPath, named_errors, printable, refusal
 
 
-def list_folder(folder: VaultPath, sight: Sight) -> list[told.ListedEntry]:
+def list_folder(folder: VaultPath, sight: AccessFilter) -> list[told.ListedEntry]:
     """The entries, folders first. Links that leave the vault, or lead to nothing the caller may see, do not exist. Blocks on the disk.
 
     Raises NotFoundError where there is no such folder for the caller.
@@ -33,7 +33,7 @@ def moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
-def _found(folder: VaultPath, sight: Sight) -> VaultPath:
+def _found(folder: VaultPath, sight: AccessFilter) -> VaultPath:
     """Where the folder is, links followed."""
     if not folder:
         return folder
@@ -45,7 +45,7 @@ def _found(folder: VaultPath, sight: Sight) -> VaultPath:
     raise unknown(folder)
 
 
-def _entry(shown: VaultPath, folder: VaultPath, name: str, descriptor: int, sight: Sight) -> told.ListedEntry | None:
+def _entry(shown: VaultPath, folder: VaultPath, name: str, descriptor: int, sight: AccessFilter) -> told.ListedEntry | None:
     path = VaultPath(f"{folder}/{name}" if folder else name)
     try:
         status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
@@ -77,7 +77,7 @@ def _entry(shown: VaultPath, folder: VaultPath, name: str, descriptor: int, sigh
     return entry
 
 
-def _target(path: VaultPath, sight: Sight) -> tuple[VaultPath, os.stat_result] | None:
+def _target(path: VaultPath, sight: AccessFilter) -> tuple[VaultPath, os.stat_result] | None:
     """Where a link leads, if that is in the vault and for the caller to see."""
     try:
         target = sight.root.resolve(path)
@@ -89,7 +89,7 @@ def _target(path: VaultPath, sight: Sight) -> tuple[VaultPath, os.stat_result] |
     return (target, status) if is_seen else None
 
 
-def _look_inside(entry: told.ListedEntry, folder: VaultPath, sight: Sight) -> None:
+def _look_inside(entry: told.ListedEntry, folder: VaultPath, sight: AccessFilter) -> None:
     """Tell what a folder is by a few names in it."""
     with contextlib.suppress(OSError), sight.root.opened_folder(folder) as descriptor:
         entry["isGitRepo"] = _has(descriptor, ".git")

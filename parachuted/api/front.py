@@ -13,11 +13,11 @@ from typing import Protocol
 
 from aiohttp import web
 
+from parachuted.access.filter import AccessFilter
 from parachuted.api.errors import answer_to
 from parachuted.api.guard import Guard, Handler
 from parachuted.api.recorded import GONE, caller_of, event_of
 from parachuted.api.route import SMALL_BODY, Call, Route
-from parachuted.api.sight import Sight
 from parachuted.errors import StorageFailedError
 from parachuted.events.audit import CALLER, Caller, Recorder
 from parachuted.keys import EVERYWHERE, NOBODY, Grant, Identity
@@ -40,7 +40,7 @@ class Front:
 
     def __init__(self, guard: Guard, door: Door, root: VaultRoot, audit: Recorder, clock: Callable[[], datetime]) -> None:
         self._guard, self._door, self._root, self._audit, self._clock = guard, door, root, audit, clock
-        self._whole = Sight(root, EVERYWHERE)
+        self._whole = AccessFilter(root, EVERYWHERE)
         self._life, self._numbers = secrets.token_hex(4), itertools.count(1)
 
     @web.middleware
@@ -95,7 +95,7 @@ class Front:
             raise web.HTTPForbidden(text=f"this key may not {route.capability} in {route.module}")
         if route.capability == "write" and self._audit.refusal is not None:
             raise StorageFailedError(self._audit.refusal)
-        sight = self._whole if grant is EVERYWHERE else Sight(self._root, grant)
+        sight = self._whole if grant is EVERYWHERE else AccessFilter(self._root, grant)
         return Call(request=request, route=route, identity=identity, grant=grant, sight=sight, id=call_id)
 
     def _refuse_foreign(self, request: web.Request) -> None:

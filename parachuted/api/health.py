@@ -8,11 +8,11 @@ from dataclasses import asdict
 from aiohttp import web
 
 from parachuted import __version__
+from parachuted.access.filter import AccessFilter
 from parachuted.api.answers import json_answer
 from parachuted.api.fields import AppSent
 from parachuted.api.parts import Parts
 from parachuted.api.route import Call, Route
-from parachuted.api.sight import Sight
 from parachuted.keys import Grant
 from parachuted.vault import printable
 
@@ -58,7 +58,7 @@ class Health:
 
     def _details(self, grant: Grant) -> dict[str, object]:
         """What is told of notes is told of those that the caller may read; problems may be about any, and are for who sees all."""
-        parts, sight = self._parts, Sight(self._parts.root, grant)
+        parts, sight = self._parts, AccessFilter(self._parts.root, grant)
         now, sees_all = parts.clock(), grant.alternatives is None
         size = parts.pruning.known
         return {

@@ -8,13 +8,13 @@ from typing import Annotated
 from aiohttp import web
 from pydantic import Field, StringConstraints
 
+from parachuted.access.filter import AccessFilter
+from parachuted.access.run_records import is_run_seen
 from parachuted.api import history_documents as told
 from parachuted.api.answers import json_answer
 from parachuted.api.fields import Path, Sent, Whole
 from parachuted.api.parts import Parts
 from parachuted.api.route import Call, Route
-from parachuted.api.run_sight import is_run_seen
-from parachuted.api.sight import Sight
 from parachuted.api.writable import refuse_programs
 from parachuted.errors import NotFoundError
 from parachuted.keys import Grant
@@ -134,11 +134,11 @@ class History:
         return real
 
 
-def _sees(sight: Sight, diff: FileDiff) -> bool:
+def _sees(sight: AccessFilter, diff: FileDiff) -> bool:
     return sight.sees(diff.path) and (diff.source is None or sight.sees(diff.source))
 
 
-def _version(one: Told, sight: Sight) -> told.FileVersion:
+def _version(one: Told, sight: AccessFilter) -> told.FileVersion:
     version = one.version
     return told.FileVersion(
         version=version.digest, path=printable(version.path),

@@ -10,13 +10,13 @@ from typing import Annotated
 from aiohttp import web
 from pydantic import Field
 
+from parachuted.access.filter import AccessFilter, unknown
+from parachuted.access.run_records import is_run_seen, paths_of, plan_as_seen, run_as_seen
 from parachuted.api import documents as told
 from parachuted.api.answers import json_answer
 from parachuted.api.fields import Path, Sent, Whole
 from parachuted.api.parts import Parts
 from parachuted.api.route import Call, Route
-from parachuted.api.run_sight import is_run_seen, paths_of, plan_as_seen, run_as_seen
-from parachuted.api.sight import Sight, unknown
 from parachuted.bubbling import Plan, plan_for
 from parachuted.errors import NotFoundError, StorageFailedError
 from parachuted.tasks import Task
@@ -175,7 +175,7 @@ class Loop:
         lines_told = [asdict(origin) if self._may_read(call, path) else asdict(origin) | {"text": ""} for origin in chosen]
         return json_answer({"path": printable(path), "lines": lines_told, "runs": runs, "chains": chains})
 
-    def _chain(self, run: str, sight: Sight) -> list[dict[str, object]]:
+    def _chain(self, run: str, sight: AccessFilter) -> list[dict[str, object]]:
         """What led to the run, the nearest first, as far as the caller sees. In a thread."""
         seen = [run_as_seen(one, sight) for one in self._parts.why.chain(run) if is_run_seen(one, sight)]
         return [{name: one.get(name) for name in _LINKED} for one in seen]
@@ -250,7 +250,7 @@ class Loop:
     def _plan(self, path: VaultPath) -> Plan:
         return plan_for(path, self._parts.watches, most_cost_usd=self._parts.most_cost_usd)
 
-    def _watch(self, watcher: str, sight: Sight) -> dict[str, object]:
+    def _watch(self, watcher: str, sight: AccessFilter) -> dict[str, object]:
         declaration = self._parts.watches.of(watcher)
         return {
             "watcher": printable(watcher),
@@ -261,7 +261,7 @@ class Loop:
             "since": self._parts.watches.since(watcher),
         }
 
-    def _task(self, task: Task, sight: Sight) -> dict[str, object]:
+    def _task(self, task: Task, sight: AccessFilter) -> dict[str, object]:
         waits_for = self._parts.queue.waits_for(task)
         waited_for = printable(waits_for) if waits_for and sight.sees(waits_for) else "another"
         reason = task.reason or (f"waits for {waited_for}" if waits_for else None)

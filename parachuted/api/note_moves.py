@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from parachuted.access.filter import unknown
 from parachuted.api.answers import json_answer
 from parachuted.api.desk import Desk
 from parachuted.api.fields import Path, Sent
@@ -13,7 +14,6 @@ from parachuted.api.note_reading import is_note, no_note
 from parachuted.api.notes import FOLDER, note_path
 from parachuted.api.parts import Parts
 from parachuted.api.route import Call, Route
-from parachuted.api.sight import unknown
 from parachuted.api.watching import readable, refuse_watching_beyond
 from parachuted.api.writable import is_program
 from parachuted.errors import ConflictError

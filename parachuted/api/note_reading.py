@@ -13,9 +13,9 @@ from typing import Literal, TypeAlias
 
 from aiohttp import web
 
+from parachuted.access.filter import AccessFilter, unknown
 from parachuted.api.answers import json_bytes
 from parachuted.api.note_shapes import map_of, told
-from parachuted.api.sight import Sight, unknown
 from parachuted.errors import StorageFailedError
 from parachuted.vault import NOTE_SUFFIXES, Content, Index, Objects, VaultPath, VaultRoot, parse_note, printable
 
@@ -84,7 +84,7 @@ class NoteReading:
         self._drop((path, shape))
         return None
 
-    def read(self, path: VaultPath, shape: Shape, sight: Sight) -> tuple[Served, Content, bool]:
+    def read(self, path: VaultPath, shape: Shape, sight: AccessFilter) -> tuple[Served, Content, bool]:
         """The answer made now, what it was made from, and whether it may be kept. Blocks. Raises what reading raises."""
         real = sight.find(path)
         if not is_note(real):

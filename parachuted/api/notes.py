@@ -12,6 +12,7 @@ from urllib.parse import unquote_to_bytes
 from aiohttp import web
 from pydantic import Field
 
+from parachuted.access.filter import unknown
 from parachuted.api.answers import json_answer
 from parachuted.api.fields import Sent, Whole
 from parachuted.api.note_documents import NoteMap, NoteTold, VersionsTold, VersionTold
@@ -19,7 +20,6 @@ from parachuted.api.note_reading import NoteReading, Served, Shape, is_note, no_
 from parachuted.api.note_shapes import moment
 from parachuted.api.parts import Parts
 from parachuted.api.route import Call, Media, Route
-from parachuted.api.sight import unknown
 from parachuted.errors import NotFoundError
 from parachuted.vault import VaultPath, Write, printable
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from parachuted.access.origins import Origins
 from parachuted.agents.at_work import AtWork
 from parachuted.agents.gateway import Gateway
 from parachuted.agents.permission import Permissions
@@ -17,7 +18,6 @@ from parachuted.bubbling import Reconciler, Reviews, Watches
 from parachuted.context import SessionContexts
 from parachuted.events import Bus, Problems
 from parachuted.events.audit_log import AuditLog
-from parachuted.grants.origins import Origins
 from parachuted.hooks import Hooks
 from parachuted.modules.agent_desk import AgentDesk
 from parachuted.modules.manager import Modules

@@ -11,9 +11,9 @@ from urllib.parse import parse_qsl
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
+from parachuted.access.filter import AccessFilter
 from parachuted.api.answers import json_value
 from parachuted.api.fields import Nothing, sentence_of
-from parachuted.api.sight import Sight
 from parachuted.keys import Capability, Grant, Identity
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -36,7 +36,7 @@ class Call:
     route: Route
     identity: Identity
     grant: Grant
-    sight: Sight
+    sight: AccessFilter
     id: str
     touched: list[str] = field(default_factory=list)
     para_ids: list[str] = field(default_factory=list)

@@ -8,8 +8,8 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from parachuted.access.filter import AccessFilter
 from parachuted.api import sync_documents as told
-from parachuted.api.sight import Sight
 from parachuted.api.watching import refuse_watching_beyond
 from parachuted.api.writable import refuse_programs
 from parachuted.errors import ConflictError, NotFoundError, ParachuteError, PathRefusedError, StorageFailedError
@@ -29,7 +29,7 @@ class Push:
 
     store: Store
     objects: Objects
-    sight: Sight
+    sight: AccessFilter
     readable: Grant
     author: Author
     root: VaultPath
@@ -87,7 +87,7 @@ class Pull:
     root: VaultPath
     vault: VaultRoot
     objects: Objects
-    sight: Sight
+    sight: AccessFilter
     touched: list[str] = field(default_factory=list)
     handed_out: list[bytes] = field(default_factory=list)
 
@@ -129,7 +129,7 @@ class Removal:
     """Deletes files below a root. Blocks on the disk."""
 
     store: Store
-    sight: Sight
+    sight: AccessFilter
     author: Author
     root: VaultPath
     deleted: int = 0
@@ -174,7 +174,7 @@ def _under(root: VaultPath, path: str) -> VaultPath:
     return VaultPath.parse(f"{root}/{VaultPath.parse(path)}" if root else path)
 
 
-def _placed(root: VaultPath, path: str, sight: Sight) -> VaultPath:
+def _placed(root: VaultPath, path: str, sight: AccessFilter) -> VaultPath:
     """Where the file is, or would be. Raises NotFoundError for what does not exist for the caller, PathRefusedError for what is no path."""
     return sight.find(_under(root, path))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from parachuted.access.paths import is_code, is_control, is_hidden
 from parachuted.grants.agent_config import SandboxConfig
-from parachuted.grants.control import is_code, is_control, is_hidden
 from parachuted.keys import Grant
 
 Entry: TypeAlias = Literal["bubble", "chat", "schedule", "bot", "module", "maintenance", "cli", "http"]

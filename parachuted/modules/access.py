@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from parachuted.access.paths import is_code, is_control, is_hidden
 from parachuted.bubbling import watched_beyond
 from parachuted.errors import (
     ActRefusedError,
@@ -26,7 +27,6 @@ from parachuted.errors import (
     StorageFailedError,
 )
 from parachuted.events.audit import CALLER, Caller, Recorder, Unrecorded
-from parachuted.grants.control import is_code, is_control, is_hidden
 from parachuted.grants.run_watch import Change, RunWatch
 from parachuted.keys import EVERYWHERE, Glob, Grant
 from parachuted.modules.bounds import Bounds

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from parachuted.access.origin import Taint
+from parachuted.access.origins import Origins
 from parachuted.agents import Box, Native
 from parachuted.agents.sandbox.proxy import Proxy, open_proxy
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.errors import StorageFailedError
 from parachuted.events.audit import Recorder
 from parachuted.grants.bash_rules import check_command
-from parachuted.grants.origin import Taint
-from parachuted.grants.origins import Origins
 from parachuted.modules.agent_parts import BoxedRun, Opened
 from parachuted.tools.checkin import Change
 from parachuted.tools.checkout import Checkout, Filled

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from parachuted.access.origin import UNTRUSTED, Taint
+from parachuted.access.origins import Origins
 from parachuted.bubbling import Watches
 from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
 from parachuted.grants.agent_config import AgentConfig
 from parachuted.grants.agent_grant import AgentGrant
 from parachuted.grants.exposure import Exposure, exposure
 from parachuted.grants.granting import CURATOR
-from parachuted.grants.origin import UNTRUSTED, Taint
-from parachuted.grants.origins import Origins
 from parachuted.grants.patterns import exactly
 from parachuted.modules.agent_desk import AgentDesk
 from parachuted.modules.agent_order import Order

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from parachuted.access.origin import Origin, Taint
 from parachuted.agents import Finished, Limits, Tool
 from parachuted.grants.agent_config import AgentConfig
 from parachuted.grants.agent_grant import Entry
-from parachuted.grants.origin import Origin, Taint
 from parachuted.modules.bounds import Bounds
 from parachuted.tasks import Outcome
 

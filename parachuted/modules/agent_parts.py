@@ -10,6 +10,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from parachuted.access.origin import Taint
+from parachuted.access.origins import Origins
+from parachuted.access.session_taint import SessionTaints
 from parachuted.agents import Backend, Limits, Native
 from parachuted.agents.at_work import AtWork
 from parachuted.agents.permission import Permissions
@@ -17,9 +20,6 @@ from parachuted.events import Bus
 from parachuted.events.audit import Recorder, Unrecorded
 from parachuted.grants.agent_config import AgentConfig
 from parachuted.grants.agent_grant import AgentGrant
-from parachuted.grants.origin import Taint
-from parachuted.grants.origins import Origins
-from parachuted.grants.session_taint import SessionTaints
 from parachuted.modules.agent_tools import CallTool, ToolSpec
 from parachuted.modules.run_watching import PutForward
 from parachuted.suggestions.tool import Proposing

@@ -12,11 +12,11 @@ from typing import cast, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
+from parachuted.access.origin import Origin
 from parachuted.agents import Limits
 from parachuted.errors import ActRefusedError, NotFoundError, PathRefusedError
 from parachuted.grants.agent_config import AgentConfig
 from parachuted.grants.granting import narrowing_of
-from parachuted.grants.origin import Origin
 from parachuted.modules.approved import Approved
 from parachuted.vault import VaultPath, printable
 

@@ -8,11 +8,11 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from parachuted.access.origin import Taint
 from parachuted.agents import Called, Job, Said, Tool
 from parachuted.errors import AgentFailedError, NotFoundError, ParachuteError
 from parachuted.events.audit import Caller
 from parachuted.grants.agent_grant import AgentGrant
-from parachuted.grants.origin import Taint
 from parachuted.keys import EVERYWHERE
 from parachuted.modules.access import BoundedVault, VaultParts, writing_within
 from parachuted.modules.agent_order import Order, Ran

@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
+from parachuted.access.origin import Taint
 from parachuted.grants.agent_grant import AgentGrant, Network
 from parachuted.grants.granting import in_both
-from parachuted.grants.origin import Taint
 from parachuted.grants.patterns import all_of
 
 

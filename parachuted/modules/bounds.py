@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
+from parachuted.access.paths import is_code, is_control, is_hidden
 from parachuted.errors import ActRefusedError, PathRefusedError
 from parachuted.grants.agent_config import AgentConfig
 from parachuted.grants.agent_grant import AgentGrant
-from parachuted.grants.control import is_code, is_control, is_hidden
 from parachuted.grants.patterns import NOTHING, all_of, any_of, exactly, grant_of, within
 from parachuted.keys import Grant
 from parachuted.vault import VaultPath, printable

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from parachuted.access.origin import Taint
 from parachuted.agents import Tool
 from parachuted.grants.granting import MAINTENANCE
-from parachuted.grants.origin import Taint
 from parachuted.modules.agent_order import AgentDefinition
 from parachuted.modules.bounds import Bounds
 

@@ -15,9 +15,9 @@ import yaml
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
+from parachuted.access.paths import is_code, is_control, is_hidden
 from parachuted.errors import ModuleFailedError
 from parachuted.grants.agent_config import AgentConfig, SandboxConfig, YesOrList, is_outside, normal_pattern
-from parachuted.grants.control import is_code, is_control, is_hidden
 from parachuted.modules.declare import EVENT_NAME, TOOL_NAME
 from parachuted.modules.wording import Place, told
 from parachuted.vault.bounded_yaml import YamlRefusedError, read_events

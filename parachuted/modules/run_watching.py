@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from parachuted.access.origin import UNTRUSTED, Origin, Taint
+from parachuted.access.origins import Origins
 from parachuted.agents.permission import Permissions, Wish
 from parachuted.errors import EditRefusedError
 from parachuted.grants.agent_grant import AgentGrant
-from parachuted.grants.origin import UNTRUSTED, Origin, Taint
-from parachuted.grants.origins import Origins
 from parachuted.grants.run_watch import Change
 from parachuted.suggestions import Proposal
 from parachuted.suggestions.tool import Proposing

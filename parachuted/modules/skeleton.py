@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from string import Template
 
+from parachuted.access.paths import is_control
 from parachuted.errors import ModuleFailedError
-from parachuted.grants.control import is_control
 from parachuted.modules.manifest import NAME
 
 _MANIFEST = """\

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
+from parachuted.access.origin import Taint
 from parachuted.agents import Tool, ToolResult
 from parachuted.agents.gateway.redact import redact
 from parachuted.errors import NotFoundError, ParachuteError
-from parachuted.grants.origin import Taint
 from parachuted.vault import VaultPath, VaultRoot, printable
 
 LIST = "List what you may read of the installation: settings, logs, the audit, the code of modules."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from parachuted.grants.origin import UNTRUSTED
+from parachuted.access.origin import UNTRUSTED
 from parachuted.suggestions.payload import changes_watch
 from parachuted.suggestions.suggestion import USER, Action, Suggestion
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
+from parachuted.access.origin import UNTRUSTED, Origin
+from parachuted.access.paths import is_control
 from parachuted.agents import Tool, ToolResult
 from parachuted.errors import ActRefusedError, ParachuteError
-from parachuted.grants.control import is_control
-from parachuted.grants.origin import UNTRUSTED, Origin
 from parachuted.suggestions.shelf import unknown
 from parachuted.suggestions.suggestion import ORCHESTRATOR, Proposal, Suggestion, stands_for
 from parachuted.suggestions.suggestions import Suggestions

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, TypeAlias, TypeVar, get_args
 
-from parachuted.grants.origin import Origin
+from parachuted.access.origin import Origin
 
 Action: TypeAlias = Literal["create", "update", "delete", "link"]
 Status: TypeAlias = Literal["pending", "approved", "rejected", "modified", "superseded"]

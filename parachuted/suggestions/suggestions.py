@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
+from parachuted.access.origin import UNTRUSTED
+from parachuted.access.origins import Origins
 from parachuted.errors import ActRefusedError, EditRefusedError, ParachuteError, StorageFailedError
 from parachuted.events import Bus
 from parachuted.events.audit import CALLER, AuditEvent, Caller, Recorder, Unrecorded
-from parachuted.grants.origin import UNTRUSTED
-from parachuted.grants.origins import Origins
 from parachuted.state import State
 from parachuted.suggestions.acceptance import Acceptance, acceptance_of, needs_no_asking
 from parachuted.suggestions.applying import Applied, Applier, Planned

@@ -5,8 +5,8 @@ What decides over programs is nobody's to suggest: not even a person's tick make
 
 from __future__ import annotations
 
+from parachuted.access.paths import is_control, plain
 from parachuted.errors import EditRefusedError, PathRefusedError
-from parachuted.grants.control import is_control, plain
 from parachuted.vault import VaultPath, printable
 
 _MODULES = {"daily": "daily", "chat": "chat", "brain": "brain"}

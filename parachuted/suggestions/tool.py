@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from parachuted.access.origin import Origin
 from parachuted.agents import Tool, ToolResult
 from parachuted.errors import NotFoundError, ParachuteError
-from parachuted.grants.origin import Origin
 from parachuted.suggestions.suggestion import ACTIONS, Proposal, Suggestion
 from parachuted.vault import VaultPath, printable
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from parachuted.access.paths import is_control, plain
 from parachuted.grants.agent_grant import AgentGrant
-from parachuted.grants.control import is_control, plain
 from parachuted.vault import VaultPath, Written, printable
 
 ActKind: TypeAlias = Literal["delete", "move", "update", "create"]

@@ -16,12 +16,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from parachuted.access.origin import UNTRUSTED, Taint
+from parachuted.access.origins import Origins
 from parachuted.bubbling import watched_beyond
 from parachuted.errors import ActRefusedError, ConflictError, NotFoundError, ParachuteError, PathRefusedError, StorageFailedError
 from parachuted.events.audit import CALLER, Caller, Recorder, Unrecorded
 from parachuted.grants.agent_grant import AgentGrant
-from parachuted.grants.origin import UNTRUSTED, Taint
-from parachuted.grants.origins import Origins
 from parachuted.tools.checkin import Act, Change, CheckedIn, acts_of, is_in_lane, objection, too_many, twin_of
 from parachuted.tools.context_files import finished
 from parachuted.tools.hostile_folder import HostileFolder, Mark, ReadRefusedError, StillChangingError, Walked, shown

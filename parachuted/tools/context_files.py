@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ParamSpec, TypeVar
 
+from parachuted.access.origin import UNTRUSTED, Origin, Taint
+from parachuted.access.origins import Origins
 from parachuted.agents import Tool, ToolResult
 from parachuted.errors import ConflictError, NotFoundError, ParachuteError, PathRefusedError
-from parachuted.grants.origin import UNTRUSTED, Origin, Taint
-from parachuted.grants.origins import Origins
 from parachuted.vault import (
     AppendToSection,
     Author,

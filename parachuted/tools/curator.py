@@ -9,6 +9,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from parachuted.access.origin import Taint
+from parachuted.access.origins import Origins
+from parachuted.access.session_taint import SessionTaints
 from parachuted.agents import Backend, Job, Limits
 from parachuted.agents.at_work import AtWork, Working
 from parachuted.bubbling import Review, Reviews, Watches
@@ -23,9 +26,6 @@ from parachuted.errors import (
 from parachuted.events import Bus
 from parachuted.events.audit import Recorder, Unrecorded
 from parachuted.grants.granting import curator_grant
-from parachuted.grants.origin import Taint
-from parachuted.grants.origins import Origins
-from parachuted.grants.session_taint import SessionTaints
 from parachuted.hooks import told_cause, told_data
 from parachuted.state import State
 from parachuted.tasks import Causes, Outcome, Queue, Task

@@ -14,12 +14,12 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from parachuted.access.origin import Taint
+from parachuted.access.paths import is_control, is_hidden
 from parachuted.agents import ToolResult
 from parachuted.agents.job import Box, Native
 from parachuted.errors import StorageFailedError
 from parachuted.grants.agent_grant import AgentGrant
-from parachuted.grants.control import is_control, is_hidden
-from parachuted.grants.origin import Taint
 from parachuted.tools.audited import RunAudit
 from parachuted.tools.checkout import Checkout
 from parachuted.tools.hooked import AgentHooks

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
+from parachuted.access.filter import AccessFilter
 from parachuted.api.folder_listing import list_folder, moment
-from parachuted.api.sight import Sight
 from parachuted.errors import NotFoundError
 from parachuted.keys import Glob, Grant
 from parachuted.vault import VaultPath, VaultRoot
@@ -16,7 +16,7 @@ ALL = Grant(alternatives=None)
 
 def names(vault, folder: str = "", *globs: str) -> list[str]:
     grant = Grant(alternatives=((tuple(Glob(glob) for glob in globs),),)) if globs else ALL
-    return [entry["path"] for entry in list_folder(VaultPath(folder), Sight(VaultRoot(vault), grant))]
+    return [entry["path"] for entry in list_folder(VaultPath(folder), AccessFilter(VaultRoot(vault), grant))]
 
 
 def test_folders_come_first_then_files_by_name(vault):

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from parachuted.access.filter import AccessFilter
 from parachuted.api import note_reading
 from parachuted.api.note_reading import NoteReading, is_note
-from parachuted.api.sight import Sight
 from parachuted.errors import NotFoundError
 from parachuted.keys import Grant
 from parachuted.vault import Entry, Index, Objects, VaultPath, VaultRoot, digest_of
@@ -24,7 +24,7 @@ class Desk:
         self.file = vault / PATH
         self.root, self.index, self.objects = VaultRoot(vault), Index(), Objects(home / "objects")
         self.reading = NoteReading(self.root, self.index, self.objects)
-        self.sight = Sight(self.root, Grant(alternatives=None))
+        self.sight = AccessFilter(self.root, Grant(alternatives=None))
         self.write(b"# one\n")
 
     def write(self, data: bytes) -> None:

@@ -7,10 +7,10 @@ from typing import Literal
 
 import pytest
 
+from parachuted.access.origin import Taint
+from parachuted.access.paths import is_control
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError
 from parachuted.events.audit import Caller
-from parachuted.grants.control import is_control
-from parachuted.grants.origin import Taint
 from parachuted.grants.run_watch import Change
 from parachuted.keys import Glob, Grant
 from parachuted.modules.access import BoundedVault, limited_by

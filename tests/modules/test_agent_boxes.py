@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.access.origin import Taint
+from parachuted.access.origins import Origins
 from parachuted.agents.sandbox.box_spec import Slot
 from parachuted.errors import AgentFailedError
 from parachuted.grants.agent_config import AgentConfig, SandboxConfig
 from parachuted.grants.granting import build_grant
-from parachuted.grants.origin import Taint
-from parachuted.grants.origins import Origins
 from parachuted.keys import EVERYWHERE
 from parachuted.modules.agent_boxes import AgentBoxes
 from parachuted.modules.agent_parts import BoxedRun

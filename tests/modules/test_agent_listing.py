@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from parachuted.access.origins import Origins
 from parachuted.bubbling import Watches
 from parachuted.errors import NotFoundError
-from parachuted.grants.origins import Origins
 from parachuted.modules.agent_desk import AgentDesk
 from parachuted.modules.agent_listing import AgentListing
 from parachuted.modules.maintenance import maintenance

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.grants.origins import Origins
+from parachuted.access.origins import Origins
 from parachuted.modules.agent_runs import AgentRuns
 from parachuted.suggestions import Proposal, SuggestionParts, Suggestions
 from parachuted.testing import ScriptedBackend, say, use

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.access.origin import Taint
+from parachuted.access.origins import Origins
+from parachuted.access.session_taint import SessionTaints
 from parachuted.agents import Box, Job, Native, call_tool
 from parachuted.agents.permission import Permissions
 from parachuted.errors import ActRefusedError, AgentFailedError, AgentStoppedError, AgentUnavailableError
 from parachuted.grants.agent_config import AgentConfig
 from parachuted.grants.agent_grant import AgentGrant
 from parachuted.grants.granting import ENTRIES
-from parachuted.grants.origin import Taint
-from parachuted.grants.origins import Origins
-from parachuted.grants.session_taint import SessionTaints
 from parachuted.keys import EVERYWHERE
 from parachuted.modules.agent_order import AgentDefinition, Order
 from parachuted.modules.agent_parts import BoxedRun, Opened, Standing

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from parachuted.access.origin import Taint
 from parachuted.grants.agent_config import AgentConfig, SandboxConfig
 from parachuted.grants.agent_grant import AgentGrant
 from parachuted.grants.granting import build_grant
-from parachuted.grants.origin import Taint
 from parachuted.keys import EVERYWHERE
 from parachuted.modules.agent_within import Within
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from parachuted.access.origin import Taint
+from parachuted.access.origins import Origins
 from parachuted.errors import EditRefusedError
 from parachuted.grants.agent_config import AgentConfig
 from parachuted.grants.granting import build_grant
-from parachuted.grants.origin import Taint
-from parachuted.grants.origins import Origins
 from parachuted.grants.run_watch import Change
 from parachuted.keys import EVERYWHERE
 from parachuted.modules.run_watching import Forwarding, Watching

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.access.origin import Taint
 from parachuted.agents import call_tool
 from parachuted.errors import NotFoundError
-from parachuted.grants.origin import Taint
 from parachuted.modules.system_files import SystemFiles
 from tests.stories.life import save
 

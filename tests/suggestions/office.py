@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from parachuted.access.origins import Origins
 from parachuted.events import Bus, Event
 from parachuted.events.audit import AuditEvent
-from parachuted.grants.origins import Origins
 from parachuted.state import open_state
 from parachuted.suggestions import Proposal, SuggestionParts, Suggestions
 from parachuted.vault import History, Objects, Store, VaultPath, VaultRoot

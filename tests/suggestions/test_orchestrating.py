@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from parachuted.access.origin import Taint
 from parachuted.errors import EditRefusedError, NotFoundError
-from parachuted.grants.origin import Taint
 from parachuted.suggestions.orchestrating import Orchestrating, Orchestrator
 from tests.suggestions.office import Office
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from parachuted.access.origin import Taint
 from parachuted.agents import call_tool
-from parachuted.grants.origin import Taint
 from parachuted.suggestions import SuggestingRun, suggestion_tool
 from tests.suggestions.office import Office
 

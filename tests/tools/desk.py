@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from parachuted.access.origin import Taint
+from parachuted.access.origins import Origins
 from parachuted.grants.agent_grant import AgentGrant
-from parachuted.grants.origin import Taint
-from parachuted.grants.origins import Origins
 from parachuted.keys import Glob, Grant
 from parachuted.state import open_state
 from parachuted.tools.checkin import Change, CheckedIn

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from parachuted.grants.origin import Origin
-from parachuted.grants.origins import Origins
+from parachuted.access.origin import Origin
+from parachuted.access.origins import Origins
 from parachuted.state import open_state
 from parachuted.tools.context_files import description_of, finished
 from parachuted.vault import digest_of, parse_note

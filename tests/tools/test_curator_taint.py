@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.grants.origins import Origins
-from parachuted.grants.session_taint import SessionTaints
+from parachuted.access.origins import Origins
+from parachuted.access.session_taint import SessionTaints
 from parachuted.testing import ScriptedBackend, use
 from parachuted.tools import Curator
 from tests.bubbling.desk import watching

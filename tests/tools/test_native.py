@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.access.origin import Taint
 from parachuted.agents.job import Box, Called, Native, ToolResult
 from parachuted.errors import StorageFailedError
 from parachuted.events.audit import AuditEvent
 from parachuted.grants.agent_config import SandboxConfig
 from parachuted.grants.agent_grant import AgentGrant
-from parachuted.grants.origin import Taint
 from parachuted.hooks import Decision, Occurrence
 from parachuted.tasks import Task
 from parachuted.tools.audited import RunAudit

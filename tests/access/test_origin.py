@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.grants.origin import Taint
+from parachuted.access.origin import Taint
 
 
 @pytest.mark.parametrize(("origin", "marks"), [("you", False), ("agent", False), ("bot", True), ("imported", True), ("web", True)])

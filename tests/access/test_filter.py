@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.api.sight import Sight, is_hidden, unknown
+from parachuted.access.filter import AccessFilter, is_hidden, unknown
 from parachuted.errors import NotFoundError
 from parachuted.keys import Glob, Grant
 from parachuted.vault import VaultPath, VaultRoot
@@ -36,9 +36,9 @@ def test_a_dot_within_a_name_hides_nothing(path):
 
 
 def test_a_link_within_reach_leads_to_its_file(root):
-    assert Sight(root, GARDEN).find(VaultPath("Projects/garden/in.md")) == "Projects/garden/AGENTS.md"
-    assert Sight(root, EVERYWHERE).find(VaultPath("Projects/garden/beyond.md")) == "Projects/kitchen/AGENTS.md"
-    assert Sight(root, EVERYWHERE).find(VaultPath("Daily/.agents/one.md")) == "Daily/.agents/one.md"
+    assert AccessFilter(root, GARDEN).find(VaultPath("Projects/garden/in.md")) == "Projects/garden/AGENTS.md"
+    assert AccessFilter(root, EVERYWHERE).find(VaultPath("Projects/garden/beyond.md")) == "Projects/kitchen/AGENTS.md"
+    assert AccessFilter(root, EVERYWHERE).find(VaultPath("Daily/.agents/one.md")) == "Daily/.agents/one.md"
 
 
 @pytest.mark.parametrize(
@@ -53,13 +53,13 @@ def test_a_link_within_reach_leads_to_its_file(root):
 )
 def test_all_that_is_not_for_the_caller_is_missing_in_the_same_words(root, path):
     with pytest.raises(NotFoundError) as raised:
-        Sight(root, GARDEN).find(VaultPath(path))
+        AccessFilter(root, GARDEN).find(VaultPath(path))
 
     assert raised.value.message == unknown(path).message
 
 
 def test_folders_are_entered_on_the_way_to_what_is_seen(root):
-    sight = Sight(root, GARDEN)
+    sight = AccessFilter(root, GARDEN)
 
     assert [sight.enters(folder) for folder in ("", "Projects", "Projects/garden", "Projects/kitchen", ".git")] == [
         True, True, True, False, False,

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from parachuted.api.sight import Sight
+from parachuted.access.filter import AccessFilter
 
 _FREE_TEXT: dict[str, object] = {"reason": "", "steps": []}
 
 
-def is_run_seen(run: Mapping[str, object], sight: Sight) -> bool:
+def is_run_seen(run: Mapping[str, object], sight: AccessFilter) -> bool:
     """Whether its watcher, and all that it wrote, exist for the caller."""
     return sight.sees(str(run["watcher"])) and all(map(sight.sees, paths_of(run, "wrote")))
 
 
-def run_as_seen(run: Mapping[str, object], sight: Sight) -> Mapping[str, object]:
+def run_as_seen(run: Mapping[str, object], sight: AccessFilter) -> Mapping[str, object]:
     """The document of a run that is seen, without what names files that are not."""
     if sight.grant.alternatives is None:
         return run
@@ -34,14 +34,14 @@ def paths_of(run: Mapping[str, object], name: str) -> list[str]:
     return [str(item["path"]) for item in _items(run, name)]
 
 
-def plan_as_seen(plan: Mapping[str, object], sight: Sight) -> dict[str, object]:
+def plan_as_seen(plan: Mapping[str, object], sight: AccessFilter) -> dict[str, object]:
     """The document of a plan, with the runs and rings whose notes are all seen."""
     runs = [run for run in _items(plan, "runs") if sight.sees(str(run["watcher"])) and sight.sees(str(run["because"]))]
     loops = [ring for ring in plan["loops"] if all(map(sight.sees, ring))]  # type: ignore[attr-defined]
     return {**plan, "runs": runs, "loops": loops}
 
 
-def _cause(cause: Mapping[str, object], sight: Sight) -> Mapping[str, object]:
+def _cause(cause: Mapping[str, object], sight: AccessFilter) -> Mapping[str, object]:
     return cause if sight.sees(str(cause.get("path", ""))) else {name: value for name, value in cause.items() if name != "path"}
 
 

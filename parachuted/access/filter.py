@@ -1,4 +1,4 @@
-"""Sight: which files of the vault exist for a caller.
+"""AccessFilter: which files of the vault exist for a caller.
 
 Dot-folders and dot-files hold programs' settings and secrets: they do not exist here, and neither does what is beyond the caller's paths.
 All that does not exist gives the same answer, whatever the reason.
@@ -16,7 +16,7 @@ _SHOWN = frozenset({".agents"})
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class AccessFilter:
     """What one caller may see and name."""
 
     root: VaultRoot

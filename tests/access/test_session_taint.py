@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from parachuted.grants.origin import Taint
-from parachuted.grants.session_taint import SessionTaints
+from parachuted.access.origin import Taint
+from parachuted.access.session_taint import SessionTaints
 from parachuted.state import open_state
 
 

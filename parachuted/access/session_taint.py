@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from parachuted.grants.origin import Origin, Taint
+from parachuted.access.origin import Origin, Taint
 from parachuted.state import State
 
 _TABLE = "session_taint"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from parachuted.api.run_sight import run_as_seen
-from parachuted.api.sight import Sight
+from parachuted.access.filter import AccessFilter
+from parachuted.access.run_records import run_as_seen
 from parachuted.keys import EVERYTHING, Glob, Grant, Identity
 from parachuted.vault import VaultRoot
 from tests.api.calls import call, get, key_of
@@ -96,5 +96,5 @@ def test_who_sees_all_is_told_the_document_as_it_is(tmp_path):
     everything = Identity(kind="loopback", id="l", name="l", scopes=EVERYTHING).grant("curator", "read")
     of_a = Grant(alternatives=(((Glob("a.md"),),),))
 
-    assert run_as_seen(run, Sight(VaultRoot(tmp_path), everything)) is run
-    assert run_as_seen(run, Sight(VaultRoot(tmp_path), of_a)) == run
+    assert run_as_seen(run, AccessFilter(VaultRoot(tmp_path), everything)) is run
+    assert run_as_seen(run, AccessFilter(VaultRoot(tmp_path), of_a)) == run

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import cast
 
-from parachuted.grants.origin import UNTRUSTED, Origin
+from parachuted.access.origin import UNTRUSTED, Origin
 from parachuted.keys import Glob
 from parachuted.state import State
 from parachuted.vault import digest_of, parse_note

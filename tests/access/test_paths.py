@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.grants.control import is_code, is_control, is_hidden
+from parachuted.access.paths import is_code, is_control, is_hidden
 
 
 @pytest.mark.parametrize(("path", "code"), [("Modules/a", True), ("MODULES", True), ("Suggestions/a.md", False), ("a/Modules/b", False)])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.grants.origins import Origins
+from parachuted.access.origins import Origins
 from parachuted.state import State, open_state
 from parachuted.vault import digest_of
 
