@@ -79,7 +79,7 @@ class NoteMoves:
             self._desk.author(),
             base=base,
             files=files,
-            may_write=lambda note: call.sight.sees(note) and not is_program(VaultPath(note)),
+            may_write=lambda note: call.sight.sees(note) and not is_program(note),
         )
 
 
