@@ -84,15 +84,17 @@ class AgentRuns:
         """All of them."""
         return [
             Route(
-                method="POST", path="/api/agents/stop", module=_MODULE, capability="admin", handle=self.stop, body=StopBody,
+                method="POST", path="/api/agents/stop", module=_MODULE, capability="admin", reach="beyond", handle=self.stop, body=StopBody,
                 summary="End all agents that are at work, and begin none until resumed.", answers={200: StoppedTold},
             ),
             Route(
-                method="POST", path="/api/agents/{name:.+}/run", module=_MODULE, capability="admin", handle=self.run, body=RunBody,
+                method="POST", path="/api/agents/{name:.+}/run", module=_MODULE, capability="admin", reach="paths",
+                handle=self.run, body=RunBody,
                 summary="Let an agent answer a prompt.", answers={200: RanTold}, names={"name": "an agent, as module/agent"},
             ),
             Route(
-                method="POST", path="/api/maintenance", module=_MODULE, capability="admin", handle=self.maintenance, body=RunBody,
+                method="POST", path="/api/maintenance", module=_MODULE, capability="admin", reach="beyond",
+                handle=self.maintenance, body=RunBody,
                 summary="Let the maintenance agent look after the installation.", answers={200: RanTold},
             ),
         ]  # fmt: skip

@@ -63,16 +63,19 @@ class History:
         """All of them."""
         return [
             Route(
-                method="GET", path="/api/history", module=_MODULE, capability="read", handle=self.history, query=HistoryQuery,
+                method="GET", path="/api/history", module=_MODULE, capability="read", reach="paths",
+                handle=self.history, query=HistoryQuery,
                 summary="Every version of a file that is known: when, who, run, and lines that came and went.",
                 answers={200: told.FileHistory},
             ),
             Route(
-                method="GET", path="/api/runs/{id}/diff", module=_MODULE, capability="read", handle=self.diff, query=DiffQuery,
+                method="GET", path="/api/runs/{id}/diff", module=_MODULE, capability="read", reach="paths",
+                handle=self.diff, query=DiffQuery,
                 summary="What a run, and what followed from it, changed in every file.", answers={200: told.RunDiff},
             ),
             Route(
-                method="POST", path="/api/history/restore", module="vault", capability="write", handle=self.restore, body=RestoreBody,
+                method="POST", path="/api/history/restore", module="vault", capability="write", reach="paths",
+                handle=self.restore, body=RestoreBody,
                 summary="Bring a file back as it was in a version, or before or after a run.", answers={200: told.RestoredTold},
             ),
         ]  # fmt: skip

@@ -63,51 +63,51 @@ class Loop:
         """All of them."""
         return [
             Route(
-                method="GET", path="/api/watches", module=_MODULE, capability="read", handle=self.watches,
+                method="GET", path="/api/watches", module=_MODULE, capability="read", reach="paths", handle=self.watches,
                 summary="Who watches what.", answers={200: told.Watches},
             ),
             Route(
-                method="GET", path="/api/tasks", module=_MODULE, capability="read", handle=self.tasks,
+                method="GET", path="/api/tasks", module=_MODULE, capability="read", reach="paths", handle=self.tasks,
                 summary="What waits to be reviewed.", answers={200: told.Tasks},
             ),
             Route(
-                method="GET", path="/api/runs", module=_MODULE, capability="read", handle=self.runs, query=RunsQuery,
+                method="GET", path="/api/runs", module=_MODULE, capability="read", reach="paths", handle=self.runs, query=RunsQuery,
                 summary="What agents did, the newest first.", answers={200: told.Runs},
             ),
             Route(
-                method="GET", path="/api/runs/{id}", module=_MODULE, capability="read", handle=self.run,
+                method="GET", path="/api/runs/{id}", module=_MODULE, capability="read", reach="paths", handle=self.run,
                 summary="One run, with what it wrote.", answers={200: dict[str, object]},
             ),
             Route(
-                method="POST", path="/api/runs/{id}/undo", module=_MODULE, capability="write", handle=self.undo,
+                method="POST", path="/api/runs/{id}/undo", module=_MODULE, capability="write", reach="paths", handle=self.undo,
                 summary="Take a run back, and what followed from it.", answers={200: told.Undone},
             ),
             Route(
-                method="POST", path="/api/bubble/plan", module=_MODULE, capability="read", handle=self.plan, body=PathBody,
+                method="POST", path="/api/bubble/plan", module=_MODULE, capability="read", reach="paths", handle=self.plan, body=PathBody,
                 summary="What a change of a note would set off.", answers={200: told.PlanTold},
             ),
             Route(
-                method="POST", path="/api/bubble/run", module=_MODULE, capability="write", handle=self.bubble, body=PathBody,
+                method="POST", path="/api/bubble/run", module=_MODULE, capability="write", reach="paths", handle=self.bubble, body=PathBody,
                 summary="Those who watch a note look at it now.", answers={200: told.BubbleTold},
             ),
             Route(
-                method="GET", path="/api/why", module=_MODULE, capability="read", handle=self.why, query=WhyQuery,
+                method="GET", path="/api/why", module=_MODULE, capability="read", reach="paths", handle=self.why, query=WhyQuery,
                 summary="Where the lines of a note come from.", answers={200: told.WhyTold},
             ),
             Route(
-                method="POST", path="/api/pause", module=_MODULE, capability="admin", handle=self.pause,
+                method="POST", path="/api/pause", module=_MODULE, capability="admin", reach="beyond", handle=self.pause,
                 summary="Begin no run until resumed.", answers={200: told.Paused},
             ),
             Route(
-                method="POST", path="/api/resume", module=_MODULE, capability="admin", handle=self.resume,
+                method="POST", path="/api/resume", module=_MODULE, capability="admin", reach="beyond", handle=self.resume,
                 summary="Begin runs again.", answers={200: told.Paused},
             ),
             Route(
-                method="POST", path="/api/scan", module=_MODULE, capability="admin", handle=self.scan, body=ScanBody,
+                method="POST", path="/api/scan", module=_MODULE, capability="admin", reach="beyond", handle=self.scan, body=ScanBody,
                 summary="Compare the whole vault with the index now.", answers={200: told.Scanned},
             ),
             Route(
-                method="GET", path="/api/doctor", module=_MODULE, capability="admin", handle=self.doctor,
+                method="GET", path="/api/doctor", module=_MODULE, capability="admin", reach="paths", handle=self.doctor,
                 summary="What is wrong with the vault and with single notes.", answers={200: told.Doctor},
             ),
         ]  # fmt: skip
@@ -211,9 +211,10 @@ class Loop:
         ]
         unindexed, indexed = await asyncio.to_thread(self._searchable)
         told = [note for note in (*watches, *notes, *unindexed) if call.sight.sees(str(note["path"]))]
-        problems = self._parts.problems.all() if call.grant.alternatives is None else {}  # which may name any note
-        history = await self._history_size() if call.grant.alternatives is None else None
-        return json_answer({"problems": problems, "notes": told, "search": indexed, "history": history})
+        if call.grant.alternatives is not None:  # problems may name any note, and numbers count them
+            return json_answer({"problems": {}, "notes": told, "search": None, "history": None})
+        history = await self._history_size()
+        return json_answer({"problems": self._parts.problems.all(), "notes": told, "search": indexed, "history": history})
 
     async def _history_size(self) -> dict[str, object] | None:
         try:

@@ -41,7 +41,8 @@ class NoteMoves:
         """It alone."""
         return [
             Route(
-                method="POST", path=FOLDER + "{path:.+}" + _ENDING, module="vault", capability="write", handle=self.move, body=MoveBody,
+                method="POST", path=FOLDER + "{path:.+}" + _ENDING, module="vault", capability="write", reach="paths",
+                handle=self.move, body=MoveBody,
                 summary="Move a note; links to it are rewritten.", answers={200: NoteMoved},
                 names={"path": "The note, relative to the vault."},
             ),

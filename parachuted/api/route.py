@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 from urllib.parse import parse_qsl
 
 from aiohttp import web
@@ -81,11 +81,17 @@ class Call:
 
 
 Handler: TypeAlias = Callable[[Call], Awaitable[web.StreamResponse]]
+Reach: TypeAlias = Literal["paths", "beyond", "nothing"]
+"""What a route touches. `paths`: no more than `Call.sight` and `Call.grant` allow, which its handler sees to. `beyond`: what paths do not
+bound, such as code, settings and the audit, so it takes a grant without paths. `nothing`: it says nothing of notes and changes nothing.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """A declaration. `capability` None: open to anyone who gets this far. `answers`: by status, a type for pydantic to describe, or Media.
+
+    `reach` decides whether a key for some paths may make the call; it has no default, so that a new route says it.
 
     `path` is aiohttp's pattern. `largest_body` is in bytes. Names that stand in the path are texts unless `names` says more of them.
     """
@@ -94,6 +100,7 @@ class Route:
     path: str
     module: str
     capability: Capability | None
+    reach: Reach
     summary: str
     handle: Handler
     query: type[BaseModel] = Nothing

@@ -130,27 +130,30 @@ class Suggestions:
         """All of them."""
         return [
             Route(
-                method="GET", path="/api/suggestions", module=_MODULE, capability="read", handle=self.listing, query=SuggestionsQuery,
+                method="GET", path="/api/suggestions", module=_MODULE, capability="read", reach="paths",
+                handle=self.listing, query=SuggestionsQuery,
                 summary="What agents and modules would change, the newest first.", answers={200: SuggestionsShown},
             ),
             Route(
-                method="GET", path=f"/api/suggestions/{_ID}", module=_MODULE, capability="read", handle=self.one,
+                method="GET", path=f"/api/suggestions/{_ID}", module=_MODULE, capability="read", reach="paths", handle=self.one,
                 summary="One suggestion, with the difference that it would make.", answers={200: WholeSuggestion},
             ),
             Route(
-                method="POST", path=f"/api/suggestions/{_ID}/approve", module=_MODULE, capability="write", handle=self.approve,
+                method="POST", path=f"/api/suggestions/{_ID}/approve", module=_MODULE, capability="write", reach="paths",
+                handle=self.approve,
                 summary="Do what it suggests.", answers={200: SuggestionShown},
             ),
             Route(
-                method="POST", path=f"/api/suggestions/{_ID}/reject", module=_MODULE, capability="write", handle=self.reject,
+                method="POST", path=f"/api/suggestions/{_ID}/reject", module=_MODULE, capability="write", reach="paths", handle=self.reject,
                 body=RejectBody, summary="Let it be.", answers={200: SuggestionShown},
             ),
             Route(
-                method="POST", path=f"/api/suggestions/{_ID}/modify", module=_MODULE, capability="write", handle=self.modify,
+                method="POST", path=f"/api/suggestions/{_ID}/modify", module=_MODULE, capability="write", reach="paths", handle=self.modify,
                 body=ModifyBody, summary="Do it otherwise than it was suggested.", answers={200: SuggestionShown},
             ),
             Route(
-                method="POST", path="/api/suggestions/approve-all", module=_MODULE, capability="write", handle=self.approve_all,
+                method="POST", path="/api/suggestions/approve-all", module=_MODULE, capability="write", reach="paths",
+                handle=self.approve_all,
                 summary="Do all that wait, the oldest first.", answers={200: AllApproved},
             ),
         ]  # fmt: skip
