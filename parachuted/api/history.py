@@ -9,7 +9,6 @@ from aiohttp import web
 from pydantic import Field, StringConstraints
 
 from parachuted.access.filter import AccessFilter
-from parachuted.access.run_records import is_run_seen
 from parachuted.api import history_documents as told
 from parachuted.api.answers import json_answer
 from parachuted.api.fields import Path, Sent, Whole
@@ -99,7 +98,7 @@ class History:
         runs = await asyncio.to_thread(self._parts.past.runs, name, cascade=is_cascade)
         files = [one for one in await asyncio.to_thread(self._parts.past.diff, runs) if _sees(call.sight, one)]
         known = {run for one in files for run in one.runs}
-        listed = [str(run["id"]) for run in runs if run["id"] in known or is_run_seen(run, call.sight)]
+        listed = [str(run["id"]) for run in runs if run["id"] in known or call.runs.exists(run)]
         if name not in listed and not files:
             raise NotFoundError(f"there is no run {printable(name[:80])}; `parachute runs` lists them")
         reading = call.identity.grant("vault", "read")

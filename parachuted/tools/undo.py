@@ -78,7 +78,9 @@ class Undo:
             in_force(self._history, one, {"at": self._clock().isoformat(), "with": run, "run": act.run})
         more = f" and {len(names) - 1} that followed from it" if len(names) > 1 else ""
         kept = ", ".join(_kept(reverted))
-        act.end(self._history, self._objects, self._clock(), f"{reason}{more}{f'; kept later texts in {kept}' if kept else ''}")
+        quotes = [*(str(one["watcher"]) for one in followed), *(printable(item.path) for item in reverted)]
+        reason = f"{reason}{more}{f'; kept later texts in {kept}' if kept else ''}"
+        act.end(self._history, self._objects, self._clock(), reason, quotes=quotes)
         return act, reverted
 
     def take_back(self, runs: Iterable[str], author: Author | None = None) -> list[Reverted]:
