@@ -143,8 +143,11 @@ class Loop:
         name = str(self._run(call)["id"])
         if not all(call.runs.exists(run) for run in await asyncio.to_thread(self._parts.undo.followed, name)):
             raise web.HTTPForbidden(text="what followed from this run reaches beyond what this key may see")
-        undone = await self._parts.undo.undo(name)
-        kept = {path: list(texts) for path, texts in undone.kept.items()}
+        writing = call.identity.grant("vault", "write")
+        if writing is None:
+            raise web.HTTPForbidden(text="an undo writes notes, so it takes a key with vault:write")
+        undone = await self._parts.undo.undo(name, may_write=lambda path: writing.sees(path) and call.sight.sees(path))
+        kept = {path: list(texts) if call.reading.sees(path) else [] for path, texts in undone.kept.items()}
         return json_answer({"runs": list(undone.runs), "paths": list(undone.paths), "kept": kept, "undo": undone.undo})
 
     async def plan(self, call: Call) -> web.Response:

@@ -14,6 +14,7 @@ from tests.api.calls import call, get, key_of
 from tests.stories.life import Life, Live, note, save
 
 WATCHER = "Projects/a/AGENTS.md"
+UNDO = ("curator:write", "vault:write")
 
 
 async def ran(life: Life) -> str:
@@ -57,9 +58,9 @@ async def test_a_run_whose_consequences_a_key_may_not_see_is_not_taken_back_by_i
     async with live() as life:
         run = await ran(life)
         before = (vault / "Other/c/AGENTS.md").read_text()
-        status, _ = await call(life, "POST", f"/api/runs/{run}/undo", headers=key_of(life, "curator:write", paths=["Projects/**"]))
+        status, _ = await call(life, "POST", f"/api/runs/{run}/undo", headers=key_of(life, *UNDO, paths=["Projects/**"]))
         assert (status, (vault / "Other/c/AGENTS.md").read_text()) == (403, before)
-        both = key_of(life, "curator:write", paths=["Projects/**", "Other/**"])
+        both = key_of(life, *UNDO, paths=["Projects/**", "Other/**"])
         assert (await call(life, "POST", f"/api/runs/{run}/undo", headers=both))[0] == 200
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from parachuted.agents import Job
 from parachuted.testing import Block, ScriptedBackend, say, use
-from tests.api.calls import call, get, key_of
+from tests.api.calls import call, get, key_of, post
 from tests.stories.life import Life, Live, note, save
 
 SHOP = "Shop/AGENTS.md"
@@ -163,3 +163,85 @@ async def test_a_page_of_runs_is_full_whatever_lies_between(live: Live, vault):
 
     assert (first["count"], second["count"]) == (2, 1)
     assert {run["watcher"] for page in (first, second) for run in page["runs"]} == {SHOP}
+
+
+async def moved_away(life: Life, vault) -> str:
+    """A run of the shop's note, which a person then moved to where the shop's key does not see, and went on with there."""
+    run = await ran(life, "Shop/stock.md", "# Stock\n\n- tea\n- rice\n")
+    (vault / SHOP).rename(vault / "Private/AGENTS.md")
+    await life.settled()
+    moved = vault / "Private/AGENTS.md"
+    save(moved, moved.read_text().replace("- looked", f"- {CANARY}"))
+    await life.settled()
+    return run
+
+
+@pytest.mark.parametrize("scopes", [("curator:read,write",), ("curator:read,write", "vault:read,write")])
+async def test_an_undo_asks_for_rights_where_the_files_are_now(live: Live, vault, scopes):
+    shop(vault, "Shop/stock.md")
+    async with live(ScriptedBackend(reads_all)) as life:
+        run = await moved_away(life, vault)
+        before = (vault / "Private/AGENTS.md").read_bytes()
+        status, answer = await call(life, "POST", f"/api/runs/{run}/undo", headers=key_of(life, *scopes, paths=["Shop/**"]))
+        assert (vault / "Private/AGENTS.md").read_bytes() == before
+        assert (status, CANARY in json.dumps(answer), "Private" in json.dumps(answer)) == (403, False, False)
+        assert (await get(life, f"/api/runs/{run}"))["undone"] is None
+        assert (await post(life, f"/api/runs/{run}/undo"))["kept"]
+
+
+async def test_an_undo_takes_the_right_to_write_and_shows_kept_texts_to_who_may_read_them(live: Live, vault):
+    shop(vault, "Shop/stock.md")
+    async with live(ScriptedBackend(reads_all)) as life:
+        run = await ran(life, "Shop/stock.md", "# Stock\n\n- tea\n- rice\n")
+        save(vault / SHOP, (vault / SHOP).read_text().replace("- looked", f"- {CANARY}"))
+        await life.settled()
+        before = (vault / SHOP).read_bytes()
+        for scopes in (("curator:write",), ("curator:write", "vault:read")):
+            assert (await call(life, "POST", f"/api/runs/{run}/undo", headers=key_of(life, *scopes)))[0] == 403
+        assert (vault / SHOP).read_bytes() == before
+        status, undone = await call(life, "POST", f"/api/runs/{run}/undo", headers=key_of(life, "curator:write", "vault:write"))
+
+    assert (status, list(undone["kept"])) == (200, [SHOP])
+    assert CANARY not in json.dumps(undone)
+
+
+async def test_an_undo_of_an_undo_asks_where_the_files_are_now(live: Live, vault):
+    shop(vault, "Shop/stock.md")
+    async with live(ScriptedBackend(reads_all)) as life:
+        run = await ran(life, "Shop/stock.md", "# Stock\n\n- tea\n- rice\n")
+        undo = (await post(life, f"/api/runs/{run}/undo"))["undo"]
+        (vault / SHOP).rename(vault / "Private/AGENTS.md")
+        await life.settled()
+        before = (vault / "Private/AGENTS.md").read_bytes()
+        key = key_of(life, "curator:read,write", "vault:read,write", paths=["Shop/**"])
+        assert (await call(life, "POST", f"/api/runs/{undo}/undo", headers=key))[0] == 403
+        assert (vault / "Private/AGENTS.md").read_bytes() == before
+
+
+async def test_a_note_that_came_from_elsewhere_shows_its_past_since_then(live: Live, vault):
+    """Its texts at the place that the key does not see are not listed, counted, compared with, served or brought back."""
+    save(vault / "Private/x.md", f"# X\n\n{CANARY}\n")
+    async with live() as life:
+        await life.settled()
+        first = (await get(life, "/api/notes/Private/x.md"))["hash"]
+        await call(life, "PUT", "/api/notes/Private/x.md", data=b"# X\n\nopen\n", headers={"Content-Type": "text/markdown"})
+        await post(life, "/api/notes/Private/x.md/move", {"to": "Shop/x.md"})
+        await call(life, "PUT", "/api/notes/Shop/x.md", data=b"# X\n\nopen\n\nmore\n", headers={"Content-Type": "text/markdown"})
+        key = key_of(life, "curator:read,write", "vault:read,write", paths=["Shop/**"])
+        _, history = await call(life, "GET", "/api/history?path=Shop/x.md", headers=key)
+        _, versions = await call(life, "GET", "/api/notes/Shop/x.md/versions", headers=key)
+        gone, _ = await call(life, "GET", f"/api/notes/Shop/x.md?version={first}", headers=key)
+        refused, answer = await call(
+            life, "POST", "/api/history/restore", json={"path": "Shop/x.md", "version": first[:12]}, headers=key
+        )  # fmt: skip
+        arrived = history["versions"][-1]
+        back, _ = await call(
+            life, "POST", "/api/history/restore", json={"path": "Shop/x.md", "version": arrived["version"]}, headers=key
+        )  # fmt: skip
+        assert (vault / "Shop/x.md").read_text() == "# X\n\nopen\n"
+
+    assert (history["count"], len(history["versions"])) == (2, 2)
+    assert (arrived["kind"], arrived["path"], arrived["source"]) == ("moved", "Shop/x.md", None)
+    assert (arrived["added"], arrived["removed"]) == (None, None)
+    assert first not in json.dumps([history, versions, answer])
+    assert (gone, refused, back) == (404, 404, 200)
