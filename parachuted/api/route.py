@@ -12,8 +12,10 @@ from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
 from parachuted.access.filter import AccessFilter
+from parachuted.access.run_records import RunAccess
 from parachuted.api.answers import json_value
 from parachuted.api.fields import Nothing, sentence_of
+from parachuted.api.watching import readable
 from parachuted.keys import Capability, Grant, Identity
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -40,6 +42,16 @@ class Call:
     id: str
     touched: list[str] = field(default_factory=list)
     para_ids: list[str] = field(default_factory=list)
+
+    @property
+    def reading(self) -> Grant:
+        """What of the vault they may read, wherever they are."""
+        return readable(self.identity)
+
+    @property
+    def runs(self) -> RunAccess:
+        """What they are told of runs here."""
+        return RunAccess(self.sight, self.reading)
 
     def named(self, name: str) -> str:
         """What stands in the path under that name."""

@@ -40,7 +40,8 @@ class Given(Protocol):
 class SuggestionShown(TypedDict):
     """A suggestion. `file`: where a person can tick it; `applied_run`: what `parachute undo` takes back.
 
-    Who may not read the file is shown no payload, who sees some paths no free words, and no `file` that is not among them.
+    Who may not read the file is shown no payload, who may not read all of the vault no free words, and who sees some paths no `file` that
+    is not among them.
     """
 
     id: str
@@ -250,15 +251,14 @@ class Suggestions:
 
     def _reads(self, call: Call, suggestion: Suggestion) -> bool:
         """That a file would be changed is the curator's matter; what it says is the vault's."""
-        grant = call.identity.grant("vault", "read")
-        return grant is not None and all(map(grant.sees, self._parts.suggestions.paths_of(suggestion)))
+        return all(map(call.reading.sees, self._parts.suggestions.paths_of(suggestion)))
 
     def _shown(self, call: Call, suggestion: Suggestion) -> SuggestionShown:
-        """To who sees some paths not in the words of agents and persons, which may name any note."""
+        """Words of agents and persons may repeat any note, so they are for who sees and reads all of the vault."""
         document = to_document(suggestion)
         if not self._reads(call, suggestion):
             document |= {"payload": {}, "modifications": None}
-        if call.grant.alternatives is not None:
+        if not call.runs.is_everything:
             document |= {"reasoning": "", "outcome": "" if suggestion.status == "rejected" else suggestion.outcome}
         paper = self._parts.suggestions.record(suggestion.id).paper
         file = printable(paper) if call.grant.alternatives is None or call.sight.sees(paper) else ""
