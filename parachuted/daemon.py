@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from parachuted import __version__
+from parachuted.access.look_back import is_looked_back, look_back, set_looked_back
 from parachuted.access.origins import Origins
 from parachuted.access.session_taint import SessionTaints
 from parachuted.agents import Backend, ClaudeSettings, Limits, choose_backend, find_credential, make_backend
@@ -251,7 +252,7 @@ class Daemon:
     def _build_loop(self) -> None:
         settings, clock, bus = self.settings, self.clock, self.bus
         causes = self._causes
-        self.origins = Origins(self._state, listed(settings.agent.untrusted))
+        self.origins = Origins(self._state, listed(settings.agent.untrusted), self.index)
         self.watches = Watches(self._state, self.index, clock)
         self._sessions = SessionContexts(self._state, self.index, clock)
         self.reviews = Reviews(self._state)
@@ -424,6 +425,7 @@ class Daemon:
             self.reconciler.baseline(self._first)
             self._first, self._is_first_contact = [], False
             self._state.table("control").put("baseline", {"at": self.clock().isoformat()})
+            set_looked_back(self._state, self.clock())
         aftermath.end_lost_runs()
         self._hooks.writes.begin()
         await self._listen()
@@ -450,8 +452,19 @@ class Daemon:
         await self.noticer.save()
         await self.reconciler.keep_watched(self.index.paths())
         await asyncio.to_thread(self._forget_unused_texts)
+        await self._look_back()
         _give_memory_back()
         await self.noticer.run()
+
+    async def _look_back(self) -> None:
+        """Once in a vault that an earlier version knew: find the notes that say that they are a stranger's."""
+        if is_looked_back(self._state):
+            return
+        try:
+            await asyncio.to_thread(look_back, self.origins, self._root, self.index, list(self.index.paths()))
+            set_looked_back(self._state, self.clock())
+        except StorageFailedError as error:
+            log.warning("where the vault's texts came from could not be recorded; the next start does it", extra={"reason": error.message})
 
     def _forget_unused_texts(self) -> None:
         """Drop kept texts that no difference can begin at any more. In a thread, before anything is noticed."""
@@ -496,6 +509,7 @@ class Daemon:
             log.warning("the times at which keys were used were not kept", extra={"reason": error.message})
 
     async def _record(self, changes: Sequence[Change]) -> Callable[[], None]:
+        self.origins.notice(changes)
         if not self._is_first_contact:
             return await self.reconciler.record(changes)
         self._first += changes
@@ -505,11 +519,6 @@ class Daemon:
         if self._is_first_contact:
             return
         self._writes.noticed(change)
-        if change.source is not None:
-            try:
-                self.origins.moved(change.source, change.path)
-            except StorageFailedError as error:
-                log.warning("where a moved text came from was not kept", extra={"path": printable(change.path), "reason": error.message})
         data: dict[str, object] = {
             "path": printable(change.path),
             "by": change.author.by,

@@ -1,38 +1,84 @@
 """Origins: where each text of the vault came from, as far as that decides what who has read it may do.
 
-A text is as little trusted as the least of these says: the folders that a setting names, its own frontmatter's `origin`, and the record of
-what a run that had read strangers' texts wrote. So trust is only ever lost along the way, as in Denning's lattice (1976). A text that was
-recorded is known again by its digest, so that a copy, or a file that moved while nobody looked, is not trusted either. An edit by a
-person does not clear the record, since most of the text may still be a stranger's; `trust` does, which is a person's own act.
+A text is as little trusted as the least of these says: the folders that a setting names, its own frontmatter's `origin`, and what was
+recorded of it. So trust is only ever lost along the way, as in Denning's lattice (1976). Recorded is what a run that had read strangers'
+texts wrote, what was seen to say that it is a stranger's, and what was moved or copied from where strangers' texts lie. So neither a move,
+nor a copy, nor an edit, nor a deleted key of the frontmatter clears it, whoever made that; only `trust` does, which is a person's own act.
 """
 
 from __future__ import annotations
 
+import re
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import cast
+from typing import Protocol, cast
 
 from parachuted.access.origin import UNTRUSTED, Origin
 from parachuted.keys import Glob
 from parachuted.state import State
-from parachuted.vault import digest_of, parse_note
+from parachuted.vault import Entry, Index, digest_of, parse_note
 
 DEFAULT_UNTRUSTED = ("Inbox/**", "Clippings/**", "Imports/**")
 _MOST_DIGESTS = 50
-_TRUSTED = "trusted"
+_MOST_LEFT = 10_000
+_LEAST_WORDS = 5
+_SHORT = 4_096
+_TRUSTED, _WAS, _LEFT = "trusted", "was", "left"
 _EMPTY = digest_of(b"")
+_WORD = re.compile(rb"\w+")
+
+
+class Sighting(Protocol):
+    """What a scan saw of one file, as events/changes.py tells it."""
+
+    @property
+    def path(self) -> str:
+        """Where it is, or was."""
+        ...
+
+    @property
+    def source(self) -> str | None:
+        """Where it was before it moved."""
+        ...
+
+    @property
+    def old(self) -> Entry | None:
+        """What it was before."""
+        ...
+
+    @property
+    def new(self) -> Entry | None:
+        """What it is now; None: gone."""
+        ...
+
+    @property
+    def data(self) -> bytes | None:
+        """Its text, where that is at hand."""
+        ...
+
+    @property
+    def origin(self) -> object:
+        """The value of `origin` in its frontmatter."""
+        ...
 
 
 class Origins:
     """Answers where texts came from. Threads may share it; changes are durable when they return, or raise StorageFailedError."""
 
-    def __init__(self, state: State, untrusted: Iterable[str] = DEFAULT_UNTRUSTED) -> None:
-        """`untrusted` are patterns of paths, as the setting `agent.untrusted` names them. Raises ValueError for what is no pattern."""
+    def __init__(self, state: State, untrusted: Iterable[str] = DEFAULT_UNTRUSTED, index: Index | None = None) -> None:
+        """`untrusted` are patterns of paths, as the setting `agent.untrusted` names them; `index` is what the vault held when it was last
+        looked at, by which copies of what lies there are known. Raises ValueError for what is not a pattern.
+        """
         self._globs = tuple(map(Glob, untrusted))
-        self._table = state.table("origins")
+        self._entered: tuple[str | None, tuple[Glob, ...]] = None, ()
+        self._state, self._table = state, state.table("origins")
         self._lock = threading.Lock()
         self._by_digest: dict[str, Origin] = {}
+        self._trusted: set[str] = set()
+        self._left: OrderedDict[str, None] = OrderedDict()
+        self._here = set(self._digests_here(index)) if index is not None else set[str]()
         state.on_undone(self._learn)
         self._learn()
 
@@ -46,25 +92,50 @@ class Origins:
             return declared
         if row is not None and row["origin"] in UNTRUSTED:
             return cast("Origin", row["origin"])
-        with self._lock:
-            known = self._by_digest.get(digest) if digest not in {None, _EMPTY} else None  # nothing is nobody's text
-        return known or ("imported" if any(glob.matches(path) for glob in self._globs) else "you")
+        return self._of_digest(digest) or ("imported" if self._is_place(path) else "you")
 
     def of_text(self, path: str, data: bytes, digest: str | None = None) -> Origin:
         """The same for a text that is at hand."""
         values: Mapping[str, object] = parse_note(data).values if data.startswith((b"---", b"\xef\xbb\xbf---")) else {}
         return self.of(path, digest or digest_of(data), values.get("origin"))
 
+    def is_trusted(self, path: str, digest: str) -> bool:
+        """Whether a person has said that they trust the text of that digest there."""
+        row = self._table.take(path)
+        return row is not None and row.get(_TRUSTED) == digest
+
+    def of_folder(self, folder: str) -> Origin:
+        """What the least trusted of that folder's files counts as, as far as is recorded; of a folder of strangers, what that says."""
+        for path, row in self._table.items():
+            if path.startswith(f"{folder}/") and row["origin"] in UNTRUSTED and _LEFT not in row:
+                return cast("Origin", row["origin"])
+        return "imported" if self._is_place(f"{folder}/x.md") else "you"
+
+    def notice(self, sightings: Sequence[Sighting]) -> None:
+        """Take in what a scan saw, so that strangers' texts are known wherever they go. To repeat it changes nothing.
+
+        Raises StorageFailedError, and has then recorded none of them.
+        """
+        here = {digest for seen in sightings if (digest := _digest(seen.new)) is not None and self._is_place(seen.path)}
+        with self._lock:
+            self._here |= here
+            for digest in here - self._trusted:
+                self._by_digest.setdefault(digest, "imported")
+        found = ((seen.path, self._row_of(seen)) for seen in sightings)
+        rows = {path: row for path, row in found if row is not None and row != self._table.take(path)}
+        if not rows:
+            return
+        with self._state.batch():
+            for path, row in rows.items():
+                self._put(path, row)
+            while len(self._left) > _MOST_LEFT:
+                self._table.drop(self._left.popitem(last=False)[0])
+
     def wrote(self, path: str, digest: str | None, origin: Origin) -> None:
         """A text was written there by a run, or a module, of that origin; a trusted one leaves what is recorded of the path."""
         if origin not in UNTRUSTED or digest is None:
             return
-        row = self._table.take(path)
-        before = [] if row is None else [one for one in _digests(row) if one != digest]
-        first = _first(row, origin)
-        self._table.put(path, {"origin": first, "digests": [*before, digest][-_MOST_DIGESTS:]})
-        with self._lock:
-            self._by_digest.setdefault(digest, first)
+        self._put(path, _with(self._table.take(path), origin, digest))
 
     @contextmanager
     def writing(self, path: str, origin: Origin) -> Iterator[Callable[[str | None], None]]:
@@ -85,43 +156,138 @@ class Origins:
                 self._table.put(path, before)
             raise
 
-    def moved(self, source: str, target: str) -> None:
-        """A file has another path: what is recorded of it goes along."""
-        row = self._table.take(source)
-        if row is not None and row["origin"] in UNTRUSTED:
-            there = self._table.take(target)
-            digests = [*(_digests(there) if there is not None else ()), *_digests(row)][-_MOST_DIGESTS:]
-            self._table.put(target, {"origin": row["origin"], "digests": digests})
+    def moved(self, source: str, target: str, digest: str | None = None) -> None:
+        """A file has another path: where its text came from goes along, and so does a person's trust in the text of that digest."""
+        row = self._moved_row(source, target, digest)
+        if row is not None and row != self._table.take(target):
+            self._put(target, row)
 
     def trust(self, path: str, digest: str) -> Origin:
         """A person has read the text of that digest there and trusts it, whatever says otherwise, until it is another. What it was before.
 
-        What was recorded of the path is dropped with it, so that their own later edits there are theirs.
+        Their own later edits there are theirs. The path's earlier texts stay strangers', should one of them be brought back.
         """
-        before = self.of(path, digest)
-        self._table.put(path, {"origin": "you", "digests": [], _TRUSTED: digest})
+        before, row = self.of(path, digest), self._table.take(path)
+        earlier = [one for one in _digests(row) if one != digest] if row is not None else []
+        was = next((one for one in (row["origin"], row.get(_WAS)) if one in UNTRUSTED), before) if row is not None else before
+        self._table.put(path, {"origin": "you", "digests": earlier, _TRUSTED: digest, _WAS: was})
         self._learn()
         return before
 
     def recorded(self) -> dict[str, Origin]:
-        """The paths that runs of untrusted origin wrote, and what they count as."""
-        return {key: cast("Origin", row["origin"]) for key, row in self._table.items() if row["origin"] in UNTRUSTED}
+        """The paths that are recorded as a stranger's, and what they count as."""
+        return {key: cast("Origin", row["origin"]) for key, row in self._table.items() if row["origin"] in UNTRUSTED and _LEFT not in row}
+
+    def _of_digest(self, digest: str | None) -> Origin | None:
+        with self._lock:
+            return self._by_digest.get(digest) if digest is not None and digest != _EMPTY else None  # nothing is nobody's text
+
+    def _is_place(self, path: str) -> bool:
+        folder = path.rpartition("/")[0]
+        known, globs = self._entered  # a scan asks for one file of a folder after the other
+        if known != folder:
+            globs = tuple(glob for glob in self._globs if glob.enters(folder))
+            self._entered = folder, globs
+        return any(glob.matches(path) for glob in globs)
+
+    def _row_of(self, seen: Sighting) -> Mapping[str, object] | None:
+        """What is to be recorded of that file from now on; None: nothing new."""
+        old, new = _digest(seen.old), _digest(seen.new)
+        if seen.new is None:
+            return self._left_row(seen.path, old)
+        if seen.source is not None:
+            moved = self._moved_row(seen.source, seen.path, old)
+            if moved is not None:
+                return _with(moved, moved["origin"], new) if moved["origin"] in UNTRUSTED else moved
+        if self._is_place(seen.path):
+            return None
+        row = self._table.take(seen.path)
+        if row is not None and new is not None and row.get(_TRUSTED) == new:
+            return None
+        origin = _declared(seen.origin) or (row["origin"] if row is not None else None)
+        if origin not in UNTRUSTED and (known := self._of_digest(new)) is not None and _says_enough(seen.data):
+            origin = known
+        return _with(row, cast("Origin", origin), new) if origin in UNTRUSTED else None
+
+    def _left_row(self, path: str, digest: str | None) -> Mapping[str, object] | None:
+        """A text that lay among strangers' is gone: should it come again elsewhere, it is known."""
+        if digest is None or not self._is_place(path) or self.of(path, digest) not in UNTRUSTED:
+            return None
+        return {**_with(self._table.take(path), "imported", digest), _LEFT: True}
+
+    def _moved_row(self, source: str, target: str, digest: str | None) -> dict[str, object] | None:
+        row, there = self._table.take(source), self._table.take(target)
+        if row is not None and digest is not None and row.get(_TRUSTED) == digest:
+            return {"origin": "you", "digests": list(_digests(there)) if there is not None else [], _TRUSTED: digest, _WAS: row.get(_WAS)}
+        if row is not None and row["origin"] in UNTRUSTED:
+            origin = cast("Origin", row["origin"])
+        elif self._is_place(source):
+            origin = "imported"
+        else:
+            return None
+        digests = [*(_digests(there) if there is not None else ()), *(_digests(row) if row is not None else ()), digest]
+        kept = list(dict.fromkeys(one for one in digests if one is not None and one != _EMPTY))
+        return {"origin": origin, "digests": kept[-_MOST_DIGESTS:]}
+
+    def _put(self, path: str, row: Mapping[str, object]) -> None:
+        self._table.put(path, row)
+        with self._lock:
+            if _LEFT in row:
+                self._left[path] = None
+            else:
+                self._left.pop(path, None)
+            origin = _kept_as(row)
+            for digest in _digests(row) if origin is not None else ():
+                self._by_digest.setdefault(digest, cast("Origin", origin))
 
     def _learn(self) -> None:
-        found = {
-            digest: cast("Origin", row["origin"])
-            for _, row in self._table.items()
-            if row["origin"] in UNTRUSTED
-            for digest in _digests(row)
-        }
+        rows = self._table.items()
+        found = {digest: origin for _, row in rows if (origin := _kept_as(row)) is not None for digest in _digests(row)}
+        trusted = {str(row[_TRUSTED]) for _, row in rows if row.get(_TRUSTED) is not None}
         with self._lock:
-            self._by_digest = found
+            self._trusted = trusted
+            self._left = OrderedDict.fromkeys(path for path, row in rows if _LEFT in row)
+            here: Origin = "imported"
+            self._by_digest = dict.fromkeys(self._here - trusted, here) | found
+
+    def _digests_here(self, index: Index) -> Iterator[str]:
+        """Of the notes in the folders of strangers."""
+        for folder in index.below(""):
+            if not any(glob.enters(folder) for glob in self._globs):
+                continue
+            for name, entry in index.entries(folder).items():
+                digest = _digest(entry)
+                if digest is not None and self._is_place(f"{folder}/{name}" if folder else name):
+                    yield digest
+
+
+def _with(row: Mapping[str, object] | None, origin: Origin, digest: str | None) -> dict[str, object]:
+    """The record of a path, with one more text."""
+    before = [] if row is None else [one for one in _digests(row) if one != digest]
+    added = [digest] if digest is not None and digest != _EMPTY else []
+    return {"origin": _first(row, origin), "digests": [*before, *added][-_MOST_DIGESTS:]}
 
 
 def _first(row: Mapping[str, object] | None, origin: Origin) -> Origin:
     """What a path counts as that was written before, and is now written by a run of that origin."""
     before = row["origin"] if row is not None else None
     return before if before in UNTRUSTED else origin
+
+
+def _kept_as(row: Mapping[str, object]) -> Origin | None:
+    """What the texts of a record count as; those of a path that a person trusts by now are what they were."""
+    found = row["origin"] if row["origin"] in UNTRUSTED else row.get(_WAS)
+    return found if found in UNTRUSTED else None
+
+
+def _says_enough(data: bytes | None) -> bool:
+    """Whether a text is long enough that another one like it is a copy: two notes with a mere title are not one another's."""
+    return data is None or len(data) > _SHORT or len(_WORD.findall(data)) >= _LEAST_WORDS
+
+
+def _digest(entry: Entry | None) -> str | None:
+    """What its text is known by, where there is any."""
+    return entry.digest if entry is not None and entry.digest != _EMPTY else None
 
 
 def _digests(row: Mapping[str, object]) -> Sequence[str]:

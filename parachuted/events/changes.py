@@ -12,7 +12,9 @@ PERSON = Author(by="person")
 
 
 class Change(NamedTuple):
-    """One thing that happened to one path. `source` is where a moved file was; `author` carries the causes."""
+    """One thing that happened to one path. `source` is where a moved file was; `author` carries the causes; `origin` is what the text's
+    frontmatter says of where it came from.
+    """
 
     kind: Literal["created", "modified", "moved", "deleted"]
     path: VaultPath
@@ -22,6 +24,7 @@ class Change(NamedTuple):
     source: VaultPath | None = None
     data: bytes | None = None
     watch: tuple[str, ...] = ()
+    origin: object = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,11 +141,12 @@ def _change(seen: Seen, left: Seen | None, author: Author) -> Change:
         return Change(kind="deleted", path=seen.path, old=seen.old, new=None, author=author)
     if left is not None:
         return Change(
-            kind="moved", path=seen.path, old=left.old, new=seen.new, author=author, source=left.path, data=seen.data, watch=seen.watch
+            kind="moved", path=seen.path, old=left.old, new=seen.new, author=author, source=left.path, data=seen.data, watch=seen.watch,
+            origin=seen.origin,
         )  # fmt: skip
     return Change(
         kind="created" if seen.old is None else "modified",
-        path=seen.path, old=seen.old, new=seen.new, author=author, data=seen.data, watch=seen.watch,
+        path=seen.path, old=seen.old, new=seen.new, author=author, data=seen.data, watch=seen.watch, origin=seen.origin,
     )  # fmt: skip
 
 

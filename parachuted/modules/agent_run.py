@@ -7,9 +7,10 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from parachuted.access.authority import Authority, pass_on
-from parachuted.access.origin import Taint
+from parachuted.access.origin import UNTRUSTED, Origin, Taint
 from parachuted.access.quoted import Quoted
 from parachuted.agents import Called, Job, Said, Tool
 from parachuted.errors import AgentFailedError, NotFoundError, ParachuteError
@@ -30,7 +31,7 @@ from parachuted.tasks import Outcome, Task
 from parachuted.tools.account import Account
 from parachuted.tools.audited import RunAudit
 from parachuted.tools.hooked import AgentHooks
-from parachuted.vault import Author, VaultRoot, Written, new_id, printable
+from parachuted.vault import Author, VaultRoot, Written, digest_of, new_id, printable
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +116,7 @@ class AgentRun:
         self.audit = RunAudit(
             parts.audit, parts.clock, self.task, agent=one.name, backend=parts.backend.name, module=one.module or one.name
         )  # fmt: skip
-        system = one.system_prompt + (f"\n{listed(skills)}\n" if skills else "") + await self._told_of_folder()
+        system = one.system_prompt + (f"\n{listed(skills, self.taint)}\n" if skills else "") + await self._told_of_folder()
         system += f"\nNow {self._lost}.\n" if self._lost is not None else ""
         system += _IN_A_BOX if self.grant.needs_container else ""
         self.account = Account(
@@ -194,7 +195,7 @@ class AgentRun:
     def _tools(self, skills: Sequence[Skill]) -> Sequence[Tool]:
         one, config = self._definition, self._definition.config
         notes = NoteTools(vault=self._vault, may_write=config.may_write and all(each.may_write for each in self.order.narrowing))
-        made = [*notes.tools(), *([skill_tool(skills)] if skills else []), *(one.tools(self.taint) if one.tools else ())]
+        made = [*notes.tools(), *([skill_tool(skills, self.taint)] if skills else []), *(one.tools(self.taint) if one.tools else ())]
         if self._parts.suggestions is not None:
             made.append(self._suggest_tool(self._parts.suggestions, notes))
             made += self._orchestrating(self._parts.suggestions)
@@ -251,14 +252,24 @@ class AgentRun:
                 return f"\nOf the folder that you work in, {printable(path)} says:\n\n{text}\n"
         return ""
 
+    def _origin_of_skill(self, folder: str, path: str, data: bytes) -> Origin:
+        """Where that skill's text came from. What lies hidden in a folder came with its files, and no scan sees it."""
+        origins = self._parts.origins
+        if origins is None:
+            return "you"
+        found = origins.of_text(path, data)
+        if found in UNTRUSTED or not folder or origins.is_trusted(path, digest_of(data)):
+            return found
+        return origins.of_folder(folder)
+
     def _skill_places(self) -> list[Place]:
         """Where this agent's skills are, the nearest first."""
         config, folder = self._definition.config, self.order.folder
         places = []
         if config.allow_workspace_skills:
             if folder and self._bounds.may_enter(folder):
-                places.append(Place(root=self._root, folder=folder))
-            places.append(Place(root=self._root))
+                places.append(Place(root=self._root, folder=folder, origin=partial(self._origin_of_skill, folder)))
+            places.append(Place(root=self._root, origin=partial(self._origin_of_skill, "")))
         if config.allow_user_skills:
             places.append(Place(root=VaultRoot(self._parts.user_home)))
         return places

@@ -1,6 +1,7 @@
 """Skills: instructions in markdown that agents may be given, from the `.claude/skills` of a vault, of a folder in it, or of a person.
 
 A skill is text and nothing more: it grants no tool and no path. Links are not followed, so that none can pass off another file as a skill.
+Where strangers' files lie a skill counts as their text: it is not among those that an agent is told of, and to read it marks the run.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ import asyncio
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from parachuted.access.origin import UNTRUSTED, Origin, Taint
 from parachuted.agents import Tool, ToolResult
 from parachuted.errors import ParachuteError
-from parachuted.vault import Note, VaultPath, VaultRoot, parse_note, refusal
+from parachuted.vault import Note, VaultPath, VaultRoot, parse_note, printable, refusal
 
 FOLDER = ".claude/skills"
 TOOL = "use_skill"
@@ -26,6 +28,10 @@ _LOOKED_AT = 1_000
 _LARGEST = 64 << 10
 _LONGEST_DESCRIPTION = 400
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+")
+_LEFT_OUT = (
+    "more lie among files of strangers and are left out: whoever asks you can name one; "
+    "after reading it you may write no more than your own lane, and suggest the rest"
+)
 DESCRIPTION = (
     "Get the instructions of one of your skills, by its name as it stands in the list. Do so before you begin on what it is about."
 )
@@ -33,54 +39,78 @@ DESCRIPTION = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
-    """One skill: its name, when to use it, and its text without the frontmatter."""
+    """One skill: its name, when to use it, and its text without the frontmatter; where it is, and where its text came from."""
 
     name: str
     description: str
     text: str
+    path: str = ""
+    origin: Origin = "you"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A folder that may hold `.claude/skills`: of a root, the vault or a person's home, the path there."""
+    """A folder that may hold `.claude/skills`: of a root, the vault or a person's home, the path there.
+
+    `origin` says where the text of a skill at a path came from.
+    """
 
     root: VaultRoot
     folder: str = ""
+    origin: Callable[[str, bytes], Origin] = lambda _path, _data: "you"
 
 
 def find_skills(places: Iterable[Place]) -> tuple[Skill, ...]:
-    """The skills of these places, by name; of several with the same name the first place's. Blocks on the disk."""
-    found: dict[str, Skill] = {}
+    """The skills of these places, by name; of several with the same name the first place's, but no stranger's in the place of another.
+
+    Blocks on the disk.
+    """
+    own: dict[str, Skill] = {}
+    strangers: dict[str, Skill] = {}
     for place in places:
         for name, file in _files(place):
-            if name not in found and len(found) < _MOST and (skill := _load(place, name, file)) is not None:
-                found[name] = skill
+            if name in own or (skill := _load(place, name, file)) is None:
+                continue
+            kind = strangers if skill.origin in UNTRUSTED else own
+            if len(kind) < _MOST:
+                kind.setdefault(name, skill)
+    found = strangers | own
     return tuple(found[name] for name in sorted(found))
 
 
-def listed(skills: Sequence[Skill]) -> str:
-    """What an agent is told of its skills; empty where it has none."""
+def listed(skills: Sequence[Skill], taint: Taint) -> str:
+    """What an agent is told of its skills; empty where it has none. A run that has read no stranger's text is told of none of theirs."""
     if not skills:
         return ""
-    lines = "\n".join(f"- {skill.name}: {skill.description}" for skill in skills)
-    return f"Skills that you may use; call {TOOL} with a name to get its instructions:\n{lines}"
+    shown = _shown(skills, taint)
+    lines = [f"- {skill.name}: {skill.description}" for skill in shown]
+    lines += [f"({len(skills) - len(shown)} {_LEFT_OUT})"] if len(shown) < len(skills) else []
+    return "\n".join([f"Skills that you may use; call {TOOL} with a name to get its instructions:", *lines])
 
 
-def skill_tool(skills: Sequence[Skill]) -> Tool:
-    """The tool that gives an agent the text of a skill."""
-    texts = {skill.name: skill.text for skill in skills}
+def skill_tool(skills: Sequence[Skill], taint: Taint) -> Tool:
+    """The tool that gives an agent the text of a skill. To read a stranger's marks the run."""
+    by_name = {skill.name: skill for skill in skills}
 
     async def call(arguments: Mapping[str, object]) -> ToolResult:
         name = arguments.get("name")
-        if not isinstance(name, str) or name not in texts:
-            return ToolResult(text=f"there is no such skill; there are {', '.join(texts)}", is_error=True)
-        return ToolResult(text=texts[name])
+        if not isinstance(name, str) or name not in by_name:
+            names = ", ".join(skill.name for skill in _shown(skills, taint)) or "none"
+            return ToolResult(text=f"there is no such skill; there are {names}", is_error=True)
+        skill = by_name[name]
+        taint.read(f"the skill {skill.path}", skill.origin)
+        return ToolResult(text=skill.text)
 
     schema = {
         "type": "object", "properties": {"name": {"type": "string", "description": "The skill's name."}}, "required": ["name"],
         "additionalProperties": False,
     }  # fmt: skip
     return Tool(name=TOOL, description=DESCRIPTION, schema=schema, call=call)
+
+
+def _shown(skills: Sequence[Skill], taint: Taint) -> list[Skill]:
+    """Those of which the run may be told the names."""
+    return [skill for skill in skills if taint or skill.origin not in UNTRUSTED]
 
 
 async def find_skills_of(places: Sequence[Place]) -> tuple[Skill, ...]:
@@ -115,7 +145,7 @@ def _load(place: Place, name: str, file: VaultPath) -> Skill | None:
     if not text:
         return None
     cut = f"\n(cut: the skill has {size} bytes)" if size > len(data) else ""
-    return Skill(name=name, description=_description(note, text), text=text + cut)
+    return Skill(name=name, description=_description(note, text), text=text + cut, path=printable(file), origin=place.origin(file, data))
 
 
 def _description(note: Note, text: str) -> str:

@@ -20,7 +20,9 @@ from parachuted.vault import VaultPath, VaultRoot, begins_with_dot, printable
 LIST = "List what you may read of the installation: settings, logs, the audit, the code of modules."
 READ = "Read one of them, by the path that list_system_files gives it. Of a long file you get the end. Secrets are left out."
 _SETTINGS = ("config.yaml", "modules.yaml", "hooks.yaml")
-_STRANGERS = ("home/logs/", "vault/Modules/")  # of modules, which a person may not trust
+_STRANGERS = ("home/logs/", "vault/Modules/", "vault/.parachute/audit/")  # modules' words, and names of files that anyone may have given
+_NAMED_BY_STRANGERS = "vault/Modules/"
+_LEFT_OUT = f"files of modules are left out; {_NAMED_BY_STRANGERS} as the part lists them, after which you write in your own lane alone"
 _LARGEST = 128 << 10
 _MOST = 500
 _MOST_AUDITS = 7
@@ -45,7 +47,20 @@ class SystemFiles:
         self._home, self._vault = home, VaultRoot(vault)
 
     def tools(self, taint: Taint) -> tuple[Tool, ...]:
-        """The two tools, as an agent is given them. What modules are made of, and what they may have logged, marks its run."""
+        """The two tools, as an agent is given them. What modules are made of, what they may have logged, and what tells of files by their
+        names marks its run.
+        """
+
+        async def list_them(arguments: Mapping[str, object]) -> ToolResult:
+            part = str(arguments.get("part", ""))
+            found = [path for path in await asyncio.to_thread(self.list) if part in path]
+            strangers = [path for path in found if path.startswith(_NAMED_BY_STRANGERS)]
+            if strangers and part.startswith(_NAMED_BY_STRANGERS):
+                taint.read(_NAMED_BY_STRANGERS, "imported")
+            elif strangers and not taint:
+                found = [path for path in found if not path.startswith(_NAMED_BY_STRANGERS)]
+                found.append(f"({len(strangers)} {_LEFT_OUT})")
+            return ToolResult(text="\n".join(found) or "There is none.")
 
         async def read(arguments: Mapping[str, object]) -> ToolResult:
             result = await self._read_tool(arguments)
@@ -59,7 +74,7 @@ class SystemFiles:
         empty: list[str] = []
         return (
             Tool(
-                name="list_system_files", description=LIST, call=self._list_tool,
+                name="list_system_files", description=LIST, call=list_them,
                 schema={"type": "object", "properties": {"part": pattern}, "required": empty, "additionalProperties": False},
             ),
             Tool(
@@ -98,11 +113,6 @@ class SystemFiles:
         found = [file.relative_to(self._vault.folder).as_posix() for file in code if file.suffix in _CODE]
         paths += [path for path in map(printable, found[:_MOST]) if _is_shown(path)]
         yield from (f"vault/{path}" for path in paths if _is_file(self._vault, path))
-
-    async def _list_tool(self, arguments: Mapping[str, object]) -> ToolResult:
-        part = str(arguments.get("part", ""))
-        found = [path for path in await asyncio.to_thread(self.list) if part in path]
-        return ToolResult(text="\n".join(found) or "There is none.")
 
     async def _read_tool(self, arguments: Mapping[str, object]) -> ToolResult:
         try:

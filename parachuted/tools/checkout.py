@@ -111,6 +111,7 @@ class Checkout:
         self._told_left: set[str] = set()
         self._unread: set[str] = set()
         self._left_out: dict[str, str] = {}
+        self._strangers: set[str] = set()
         self._version = -1
         self._turn = asyncio.Lock()
         self._is_dropped = False
@@ -200,8 +201,16 @@ class Checkout:
                 self._grant.outside, self._outside, uid=self._uid, user_home=self._user_home,
                 never=(self._root.folder, *self._private),
             )  # fmt: skip
-        left_out = (*((printable(path), why) for path, why in self._left_out.items()), *outside.left_out)
+        left_out = (*self._told_left_out(), *outside.left_out)
         return Filled(files=len(self._held), size=size, left_out=left_out, outside=outside.copied)
+
+    def _told_left_out(self) -> Iterator[tuple[str, str]]:
+        """What is not in the copy, and why. The names that strangers gave are texts of theirs, which a run is not told unasked."""
+        for path, why in self._left_out.items():
+            if self._taint or self._origins.of(path) not in UNTRUSTED:
+                yield printable(path), why
+        if self._strangers:
+            yield f"({len(self._strangers)} files)", "text of strangers, which list_notes with its folder finds, and read_note alone reads"
 
     def _granted(self) -> Iterator[tuple[VaultPath, Entry]]:
         for folder in self._index.below(""):
@@ -223,6 +232,7 @@ class Checkout:
     def _readable(self, path: VaultPath) -> Content | None:
         """A file of the vault as this agent may have it in its copy; None, and the reason is kept: it may not."""
         self._left_out.pop(path, None)
+        self._strangers.discard(path)
         try:
             with self._root.straight():
                 size = self._root.size(path)
@@ -237,7 +247,7 @@ class Checkout:
             return None
         origin = self._origins.of_text(path, content.data, content.digest)
         if origin in UNTRUSTED:
-            self._left_out[path] = f"text of strangers ({origin}), which is read by read_note alone"
+            self._strangers.add(path)
             return None
         return content
 

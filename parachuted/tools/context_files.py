@@ -88,7 +88,7 @@ class ContextFiles:
         }
         reason = {"type": "string", "description": "Why nothing needs to change, in one sentence."}
         return (
-            Tool(name="list_context_files", description=LIST, schema=_schema(), call=self.list_context_files),
+            Tool(name="list_context_files", description=LIST, schema=_listing_schema(), call=self.list_context_files),
             Tool(name="read_context", description=READ, schema=_schema(file_path=path), call=self.read_context),
             Tool(
                 name="update_context",
@@ -99,9 +99,9 @@ class ContextFiles:
             Tool(name="no_change", description=NO_CHANGE, schema=_schema(reason=reason), call=self.no_change),
         )
 
-    async def list_context_files(self, _arguments: Mapping[str, object]) -> ToolResult:
-        """Paths, levels, titles and descriptions of the files of the grant, as JSON."""
-        return ToolResult(text=await asyncio.to_thread(self._listing))
+    async def list_context_files(self, arguments: Mapping[str, object]) -> ToolResult:
+        """Paths, levels, titles and descriptions of the files of the grant, as JSON. Strangers' are counted, until they are asked for."""
+        return ToolResult(text=await asyncio.to_thread(self._listing, wants_all=arguments.get("strangers") is True))
 
     async def read_context(self, arguments: Mapping[str, object]) -> ToolResult:
         """The text of one file of the grant."""
@@ -191,22 +191,30 @@ class ContextFiles:
         stamp = f"<!-- Added by {self.author.by} on {self.clock():%Y-%m-%d %H:%M} UTC -->"
         return AppendToSection(section=name, content=f"\n{stamp}\n{content.strip()}", create=True)
 
-    def _listing(self) -> str:
-        files = [self._described(self.grant.own, "self"), *(self._described(path, "watched") for path in self.grant.watched)]
-        return json.dumps([file for file in files if file is not None], ensure_ascii=False, indent=1)
-
-    def _described(self, path: VaultPath, level: str) -> dict[str, str | None] | None:
-        try:
-            note = parse_note(self._read(path).data)
-        except NotFoundError:
-            return None
-        except ParachuteError as error:
+    def _listing(self, *, wants_all: bool) -> str:
+        """Names are texts too: a list is no reason to have read a stranger's, unless it is asked for."""
+        shown, left_out = [], 0
+        for path in (self.grant.own, *self.grant.watched):
+            try:
+                note = parse_note(self._read(path).data)
+            except NotFoundError:
+                continue
+            except ParachuteError as error:
+                note, problem = parse_note(b""), error.message
+            else:
+                problem = ""
+            origin = self._origin(path, note.data)
+            if origin in UNTRUSTED and not (wants_all or self.taint):
+                left_out += 1
+                continue
             self.quoted.add(printable(path))
-            return {"path": printable(path), "level": level, "title": None, "description": error.message}
-        self.quoted.add(printable(path))
-        if not self.taint and self._origin(path, note.data) in UNTRUSTED:  # a list is no reason to have read a stranger's words
-            return {"path": printable(path), "level": level, "title": None, "description": STRANGERS}
-        return {"path": printable(path), "level": level, "title": note.title, "description": description_of(note)}
+            self.taint.read(printable(path), origin)
+            level = "self" if path == self.grant.own else "watched"
+            shown.append(
+                {"path": printable(path), "level": level, "title": note.title, "description": problem or description_of(note)}
+            )  # fmt: skip
+        listed = json.dumps(shown, ensure_ascii=False, indent=1)
+        return f"{listed}\n({left_out} {STRANGERS})" if left_out else listed
 
     @staticmethod
     def _granted(given: object, allowed: Sequence[VaultPath]) -> VaultPath | None:
@@ -262,6 +270,11 @@ def _schema(**properties: Mapping[str, str]) -> dict[str, object]:
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
+def _listing_schema() -> dict[str, object]:
+    strangers = {"type": "boolean", "description": "List those of strangers too; what you write then counts as following from them."}
+    return {"type": "object", "properties": {"strangers": strangers}, "additionalProperties": False}
+
+
 def _refused(text: str) -> ToolResult:
     return ToolResult(text=text, is_error=True)
 
@@ -271,7 +284,7 @@ def _shown(value: object) -> str:
     return repr(value[:_SHOWN]) if isinstance(value, str) else reprlib.repr(value)
 
 
-STRANGERS = "(a stranger's text; read it if the task needs it)"
+STRANGERS = "more came from strangers and are left out; strangers: true lists them too, if the task needs them"
 LIST = "List the context files of this task: your own note (level self) and those it watches, with title and description."
 READ = "Read one context file of this task."
 UPDATE = (

@@ -158,6 +158,8 @@ class Curator:
             if parts.taints is not None:
                 parts.taints.recall(session, files.taint)
         for review in reviews if parts.origins is not None else ():
+            if review.source and parts.origins is not None:
+                files.taint.read(printable(review.source), parts.origins.of(review.source))
             for digest in filter(None, (review.base, review.reviewing)):
                 files.saw(review.path, parts.objects.get(digest) or b"", digest)
 

@@ -90,3 +90,13 @@ def test_of_a_long_log_the_end_is_read(files: SystemFiles, home: Path):
     text = files.read("home/logs/daemon.log")
     assert text.startswith("(the last 128 KB of 390)\n")
     assert text.endswith("the newest\n")
+
+
+async def test_names_of_modules_files_are_told_to_who_asks_for_them_and_mark_the_run(files: SystemFiles):
+    taint = Taint()
+    told = (await call_tool(files.tools(taint), "list_system_files", {})).text
+    assert "home/config.yaml" in told
+    assert "vault/Modules/" not in told.replace("vault/Modules/ as the part", "")
+    assert not taint
+    assert "vault/Modules/" in (await call_tool(files.tools(taint), "list_system_files", {"part": "vault/Modules/"})).text
+    assert taint.origin == "imported"
