@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from parachuted.json_limits import check_json
+
 _BYTES_A_TOKEN = 4
 _LONGEST_PROMPT = 1_000_000  # tokens: no model reads more
 _LONGEST_ANSWER = 128_000
@@ -40,6 +42,7 @@ def read_wish(body: bytes) -> Wish:
     A key that is there twice is refused: whoever reads it next might take the other one.
     """
     try:
+        check_json(body)
         document = json.loads(body.decode("utf-8"), object_pairs_hook=_once)
         if not isinstance(document, dict):
             raise WishRefusedError("a request is a JSON object")
