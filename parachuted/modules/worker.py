@@ -21,7 +21,7 @@ from parachuted.errors import ModuleFailedError
 from parachuted.modules.approved import Approved
 from parachuted.modules.beginning import Begin
 from parachuted.modules.cage import Cages, Kind
-from parachuted.modules.crossing import told
+from parachuted.modules.crossing import is_large, told
 from parachuted.modules.declared import Declared, unapproved
 from parachuted.modules.module import is_every_modules
 from parachuted.modules.results import Response, to_json
@@ -317,7 +317,8 @@ class _Remote:
 
         async def call(*args: object, **kwargs: object) -> object:
             body = {"interface": self._name, "method": method, "args": to_json(args), "kwargs": to_json(kwargs)}
-            return told(await self._ask("interface", body, CALL_LIMIT_S, self._authority))
+            answer = await self._ask("interface", body, CALL_LIMIT_S, self._authority)
+            return await asyncio.to_thread(told, answer) if is_large(answer) else told(answer)
 
         return call
 
