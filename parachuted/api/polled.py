@@ -151,4 +151,4 @@ class Polled:
         midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         today = {"date": f"{midnight:%Y-%m-%d}", **self._parts.history.spent(midnight)}
         budget = self._parts.budget
-        return {"today": today, "budget": {**budget.used(now), **asdict(budget.limits)}}
+        return {"today": today, "budget": {**budget.used(), **asdict(budget.limits)}}

@@ -27,11 +27,16 @@ _RESET = b"event: reset\ndata: {}\n\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """What a reader is given: a sign of life every `heartbeat_s`, room for `waiting` events, `write_s` to take what is written."""
+    """What a reader is given: a sign of life every `heartbeat_s`, room for `waiting` events, `write_s` to take what is written.
+
+    There are `readers` at once at most, and `readers_each` of one caller: a stream keeps its connection, of which there are only so many.
+    """
 
     heartbeat_s: float = 15.0
     write_s: float = 30.0
     waiting: int = 8192
+    readers: int = 384
+    readers_each: int = 256
 
 
 def event_document(event: Event, vault: Path) -> dict[str, object]:
@@ -72,6 +77,7 @@ class EventStreams:
         """`GET /api/events`: answer until the reader goes, is too slow, or the daemon ends."""
         if self._is_closed:
             raise web.HTTPServiceUnavailable(text="the daemon is ending")
+        self._refuse_too_many(call.identity)
         request = call.request
         response = web.StreamResponse(headers=_HEADERS)
         reader = _Reader(call, self._shared(hearing_of(call.identity)), response, self._patience)
@@ -86,6 +92,11 @@ class EventStreams:
         finally:
             self._readers.discard(reader)
         return response
+
+    def _refuse_too_many(self, identity: Identity) -> None:
+        own = sum(reader.identity.id == identity.id for reader in self._readers)
+        if own >= self._patience.readers_each or len(self._readers) >= self._patience.readers:
+            raise web.HTTPServiceUnavailable(text="too many event streams are open; close one, or use one for everything")
 
     async def close(self) -> None:
         """End every stream."""
