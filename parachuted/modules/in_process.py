@@ -19,7 +19,8 @@ from parachuted.access.authority import NOBODY, Authority, acting
 from parachuted.errors import ModuleFailedError, ParachuteError
 from parachuted.modules.approved import Approved
 from parachuted.modules.arguments import plan
-from parachuted.modules.declared import Declared, describe, resolve_handler
+from parachuted.modules.declared import Declared, DeclaredError, describe, resolve_handler
+from parachuted.modules.in_code import found_in_copy, unshown
 from parachuted.modules.loading import load_class, unload
 from parachuted.modules.module import Module, is_every_modules
 from parachuted.modules.ownership import OverdueError, Owner, claim_tasks, traceback_of
@@ -152,7 +153,11 @@ class InProcess:
     def _load(self) -> tuple[type[Module], Declared]:
         approved = self._approved
         made = load_class(approved.copy, approved.name, approved.manifest, approved.import_paths, tree=approved.tree)
-        return made, describe(made, approved.manifest)
+        declared = describe(made, approved.manifest)
+        if wrong := unshown(declared, approved.manifest, found_in_copy(approved.copy)):
+            unload(approved.name, approved.tree)
+            raise DeclaredError(wrong)
+        return made, declared
 
     async def _construct(self, made: type[Module]) -> Module:
         return made(self._services)

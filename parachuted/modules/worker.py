@@ -23,15 +23,16 @@ from parachuted.modules.beginning import Begin
 from parachuted.modules.cage import Cages, Kind
 from parachuted.modules.crossing import is_large, told
 from parachuted.modules.declared import Declared, unapproved
+from parachuted.modules.in_code import InCode, found_in_copy, unshown
 from parachuted.modules.module import is_every_modules
 from parachuted.modules.results import Response, to_json
 from parachuted.modules.running import CALL_LIMIT_S, NOTHING
 from parachuted.modules.services import Services
 from parachuted.modules.serving import Serving
 from parachuted.modules.talk import Talk
-from parachuted.modules.visible import visible
 from parachuted.modules.wire import Said
 from parachuted.modules.worker_process import WorkerProcess, new_mark
+from parachuted.visible import visible
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +70,7 @@ class Worker:
         self._log = _Capped(services.log)
         self._pace = pace or Pace()
         self._declared: Declared | None = None
+        self._in_code = InCode()
         self._talk: Talk | None = None
         self._process: WorkerProcess | None = None
         self._keeper: asyncio.Task[None] | None = None
@@ -100,6 +102,7 @@ class Worker:
     async def start(self) -> None:
         """Begin the process in its cage, and let it load the module and enable it."""
         loop = asyncio.get_running_loop()
+        self._in_code = await asyncio.to_thread(found_in_copy, self._approved.copy)
         self._stopping.clear()
         self._started = loop.create_future()
         context = contextvars.Context()  # its life is not part of whatever began it
@@ -287,7 +290,7 @@ class Worker:
             raise ModuleFailedError(
                 f"the process of the module {self._name} says that it is {found.name} {found.version} at {found.prefix}"
             )
-        if wrong := unapproved(found.agents, manifest):
+        if wrong := unapproved(found.agents, manifest) or unshown(found, manifest, self._in_code):
             raise ModuleFailedError("; ".join(wrong))
         if self._declared is not None and found != self._declared:
             raise ModuleFailedError(f"the module {self._name} declares something else than when it was begun; restart it")

@@ -333,3 +333,32 @@ async def test_an_interface_has_a_suggest_of_its_own_and_never_that_of_every_mod
         await plain.interface("BrainInterface").suggest("update", "Brain/a.md", {}, reasoning="x")
     own = await begin("async def suggest(self, text):\n    return [text]", name="brain", manifest=manifest)
     assert await own.interface("BrainInterface").suggest("text") == ["text"]
+
+
+HIDING = {
+    "the tool m-hidden": "mark = mcp_tool('m-' + 'hidden')\n@mark\ndef hidden(self): ...",
+    "the listener hidden": "mark = event('note.' + 'saved')\n@mark\nasync def hidden(self): ...",
+    "the schedule of hidden": "mark = schedule(every=str(15) + 'm')\n@mark\nasync def hidden(self): ...",
+    "the agent hidden": "agents = {'hid' + 'den': {'paths': ['Work/']}}",
+    "the interface HiddenInterface": "provides = ['Hidden' + 'Interface']",
+}
+
+
+@pytest.mark.parametrize("what", HIDING)
+async def test_what_only_running_code_declares_is_refused_with_the_line_that_would_show_it(way, tmp_path, what):
+    approved = approve(write_module(tmp_path / "hiding", HIDING[what]))
+    running = way(approved, Given(name=approved.name))
+    with pytest.raises(ModuleFailedError):
+        await running.start()
+    said = running.problem or ""
+    await running.stop()
+
+    assert f"{what} was not shown when" in said
+    assert "manifest.yaml" in said or "as a literal" in said
+
+
+async def test_what_the_manifest_names_may_be_declared_in_any_way(begin):
+    manifest = "mcp_tools: [{name: m-hidden, handler: hidden}]\nagents: {hidden: {paths: [Work/]}}\npermissions: {read: [Work/**]}\n"
+    running = await begin("mark = mcp_tool('m-' + 'hidden')\n@mark\ndef hidden(self): return 1", manifest=manifest)
+
+    assert [tool.name for tool in running.declared.tools] == ["m-hidden"]
