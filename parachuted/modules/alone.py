@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from parachuted.access.authority import NOBODY, Authority, current
-from parachuted.errors import AgentFailedError, NotFoundError
+from parachuted.errors import ActRefusedError, AgentFailedError, NotFoundError
 from parachuted.events import Bus, Event, load_ignore
 from parachuted.events.audit import Caller
 from parachuted.modules.access import BoundedVault, VaultParts
@@ -130,7 +130,7 @@ class _Given:
     """The services of one module, with a store, an index and search of its own."""
 
     def __init__(self, manifest: Manifest, vault: Path, private: Path, closing: ExitStack) -> None:
-        self.name = manifest.name
+        self.name, self._requires = manifest.name, manifest.optional_requires
         self.log = logging.getLogger(f"parachuted.modules.{self.name}")
         self.config: Mapping[str, object] = {}
         self.interfaces: Mapping[str, object] = {}
@@ -161,6 +161,8 @@ class _Given:
         self.published.append((event, data))
 
     def get_interface(self, name: str) -> object | None:
+        if name not in self._requires:
+            raise ActRefusedError(f"the module {self.name} may not use {name[:80]}: its manifest does not name it in optional_requires")
         return self.interfaces.get(name)
 
     async def run_agent(self, agent: str, prompt: str, _options: Mapping[str, object]) -> str:

@@ -19,6 +19,7 @@ from parachuted.access.authority import NOBODY, Authority, acting
 from parachuted.errors import ModuleFailedError, ParachuteError
 from parachuted.modules.approved import Approved
 from parachuted.modules.arguments import plan
+from parachuted.modules.declare import is_offered
 from parachuted.modules.declared import Declared, DeclaredError, describe, resolve_handler
 from parachuted.modules.in_code import found_in_copy, unshown
 from parachuted.modules.loading import load_class, unload
@@ -214,15 +215,16 @@ class _Handler:
 
 
 class _Walled:
-    """An object of the module's in other modules' hands: its own public methods, none that every module has, each within the wall."""
+    """An object of the module's in other modules' hands: the methods that it declares for that interface, each within the wall."""
 
     def __init__(self, name: str, found: object, walled: Callable[..., Awaitable[object]], authority: Authority) -> None:
         self._name, self._found, self._call, self._authority = name, found, walled, authority
 
     def __getattr__(self, method: str) -> Callable[..., Awaitable[object]]:
-        function = None if method.startswith("_") or is_every_modules(method, self._found) else getattr(self._found, method, None)
-        if not callable(function):
-            raise AttributeError(f"{self._name} has no method {method}")  # noqa: TRY004  as for any name that an object lacks
+        is_offered_here = is_offered(self._found, self._name, method) and not is_every_modules(method, self._found)
+        if method.startswith("_") or not is_offered_here:
+            raise AttributeError(f"{self._name} has no method {method}: whoever provides it declares one by @interface({self._name!r})")
+        function = getattr(self._found, method)
 
         async def call(*args: object, **kwargs: object) -> object:
             inspect.signature(function).bind(*args, **kwargs)  # the caller's mistake, if it is one

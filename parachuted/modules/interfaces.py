@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from parachuted.access.authority import NOBODY, Authority, pass_on
-from parachuted.errors import ModuleFailedError
+from parachuted.errors import ActRefusedError, ModuleFailedError
 
 Find: TypeAlias = Callable[[str, Authority], object | None]
 
@@ -114,7 +114,11 @@ class Provided:
                 raise ModuleFailedError(f"nobody provides {self._name} any more; ask get_interface again, which then says None")
             provider, is_trusted = found
             try:
-                answer: object = await getattr(provider, method)(*args, **kwargs)
+                function = getattr(provider, method)
+            except AttributeError as error:
+                raise ActRefusedError(str(error)) from error
+            try:
+                answer: object = await function(*args, **kwargs)
             finally:
                 pass_on(lent.taint, own.taint)  # what it has read, its answer may hold
                 if not is_trusted:

@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass
 from parachuted.access.paths import is_code, is_control, is_hidden
 from parachuted.errors import ModuleFailedError
 from parachuted.grants.agent_config import AgentConfig, SandboxConfig, YesOrList, is_outside, normal_pattern
-from parachuted.modules.declare import EVENT_NAME, TOOL_NAME
+from parachuted.modules.declare import EVENT_NAME, INTERFACE, TOOL_NAME
 from parachuted.modules.wording import Place, told
 from parachuted.vault.bounded_yaml import YamlRefusedError, read_events
 
@@ -32,7 +32,6 @@ _VERSION = re.compile(r"(0|[1-9]\d{0,8})(\.(0|[1-9]\d{0,8})){2}([-+][0-9A-Za-z.+
 _CODE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\.py")
 _HANDLER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(:[A-Za-z_][A-Za-z0-9_]*)?")
 _PREFIX = re.compile(r"/api/([a-z][a-z0-9-]{0,63})/?")
-_INTERFACE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _BOUND = r"[<>=!~]{1,3} *[A-Za-z0-9.*+!_-]+"
 _REQUIREMENT = re.compile(
     rf"(?!.* -)[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._, -]+\])? *({_BOUND} *(, *{_BOUND} *)*)?(;[A-Za-z0-9_.'\"<>=!~(), -]*)?"
@@ -88,7 +87,7 @@ def _prefix(text: str) -> str:
 
 
 Name: TypeAlias = Annotated[str, matching(NAME, "name such as my-module: small letters, digits and dashes, at most 64")]
-Interface: TypeAlias = Annotated[str, matching(_INTERFACE, "name of an interface such as BrainInterface")]
+Interface: TypeAlias = Annotated[str, matching(INTERFACE, "name of an interface such as BrainInterface")]
 Handler: TypeAlias = Annotated[str, matching(_HANDLER, "handler such as hooks:on_entry_created, a file and its function")]
 ReadPattern: TypeAlias = Annotated[str, AfterValidator(_read_pattern)]
 WritePattern: TypeAlias = Annotated[str, AfterValidator(_write_pattern)]

@@ -28,7 +28,7 @@ class WireError(ModuleFailedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
 class Ask:
-    """Do that. `of` is the other end's ask on whose behalf this one is made, while that one is open."""
+    """Do that. `of`, of a module's process alone, is the daemon's ask on whose behalf this one is made."""
 
     kind: Literal["ask"] = "ask"
     id: int
@@ -66,6 +66,14 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class Ended:
+    """Nothing is done on behalf of that ask of the daemon any more: its last task has ended."""
+
+    kind: Literal["ended"] = "ended"
+    id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
 class Said:
     """A line for the log."""
 
@@ -74,7 +82,7 @@ class Said:
     text: str
 
 
-Frame: TypeAlias = Ask | Answer | Refusal | Cancel | Said
+Frame: TypeAlias = Ask | Answer | Refusal | Cancel | Ended | Said
 _FRAMES: TypeAdapter[Frame] = TypeAdapter(Annotated[Frame, Field(discriminator="kind")], config=ConfigDict(extra="forbid"))
 
 

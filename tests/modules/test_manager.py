@@ -21,6 +21,7 @@ async def hello(self):
 """
 BRAIN = "provides: [BrainInterface]\n"
 WHO = """
+@interface("BrainInterface")
 async def who(self):
     return self._services.name
 """
