@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Protocol
 
 from parachuted.access.authority import Authority
+from parachuted.access.events import EventFilter
 from parachuted.access.origins import Origins
 from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
 from parachuted.events import Bus, Event
 from parachuted.grants.agent_config import AgentConfig
+from parachuted.grants.patterns import grant_of
 from parachuted.hooks import Decision, Occurrence
 from parachuted.modules.approved import Approved, Entry
-from parachuted.modules.bounds import Bounds
 from parachuted.modules.clockwork import Clockwork
 from parachuted.modules.declared import ToolSpec
 from parachuted.modules.finding import Found, Routes
@@ -232,6 +233,7 @@ class Modules:
             running: Running | None = None
             try:
                 await self._ask(kept.approved)
+                self._publishing.declare(kept.approved.manifest)
                 running = self._make(kept.approved)
                 await running.start()
                 self._serve(kept, running)
@@ -243,6 +245,7 @@ class Modules:
                 if running is not None:
                     await running.stop()
                 self._watchdog.forget(name)
+                self._publishing.withdraw(name)
                 return
         log.info("a module has begun", extra={"of": name, "version": version})
         self._bus.publish("module.enabled", name=name, version=version, hash=kept.approved.digest)
@@ -273,9 +276,8 @@ class Modules:
         unshown = [one for one in declared.provides if one not in shown]  # it stands in for nobody who was approved for it
         self._interfaces.offer(declared.name, unshown, running.interface, rank=rank + _UNSHOWN, is_trusted=is_trusted)
         self._clockwork.add(running, declared)
-        permissions = kept.approved.manifest.permissions
-        bounds = Bounds.of_module(declared.name, read=permissions.read, write=permissions.write)
-        kept.inbox = Inbox(running, declared.events, bounds, self._publishing, self._origins)
+        hears = EventFilter.of_module(declared.name, grant_of(kept.approved.manifest.permissions.read))
+        kept.inbox = Inbox(running, declared.events, hears, self._publishing, self._origins)
         kept.tools = {spec.name: spec for spec in declared.tools}
         kept.running = running
         self._begin_telling(kept)
