@@ -22,6 +22,7 @@ from parachuted.api.answers import json_answer, json_bytes, json_value
 from parachuted.api.route import Call, Route
 from parachuted.errors import ParachuteError
 from parachuted.keys import Capability, Identity
+from parachuted.modules.audited import para_ids_of
 from parachuted.modules.finding import Found
 from parachuted.modules.manager import Modules
 from parachuted.modules.results import Response
@@ -65,6 +66,7 @@ class ModuleCalls:
         route = Route(
             method=request.method, path=f"{_PREFIX}{found.module}{spec.path}", module=found.module, summary=spec.summary,
             capability=cast(Capability, spec.capability), reach="paths", handle=partial(self._serve, found), largest_body=_LARGEST_BODY,
+            recorded_as="module_call",
         )  # fmt: skip
         return route, found.path_values
 
@@ -82,7 +84,7 @@ class ModuleCalls:
             return None
         return Route(
             method="POST", path=f"{_LONG_PREFIX}{module}/tools/{tool}", module=module, capability="write", reach="paths", summary="A tool.",
-            handle=partial(self._call_tool, module, tool),
+            handle=partial(self._call_tool, module, tool), recorded_as="module_call",
         )  # fmt: skip
 
     def recheck(self) -> None:
@@ -101,13 +103,15 @@ class ModuleCalls:
         spec, path, running, authority = found.spec, found.path_values, found.running, self._authority(call)
         if spec.streams:
             return await self._stream(call, running.stream(spec.handler, body, path=path, query=query, authority=authority))
-        return _answer(
-            await running.call(spec.handler, body, path=path, query=query, timeout_s=spec.timeout_s, authority=authority)
-        )  # fmt: skip
+        result = await running.call(spec.handler, body, path=path, query=query, timeout_s=spec.timeout_s, authority=authority)
+        call.para_ids += para_ids_of(result.body if isinstance(result, Response) else result)
+        return _answer(result)
 
     async def _call_tool(self, module: str, tool: str, call: Call) -> web.StreamResponse:
         body = await _body(call)
-        return json_answer({"result": await self._modules.call_tool(module, tool, body, self._authority(call))})
+        result = await self._modules.call_tool(module, tool, body, self._authority(call))
+        call.para_ids += para_ids_of(result)
+        return json_answer({"result": result})
 
     def _authority(self, call: Call) -> Authority:
         """A person asked, through that key or the page: what follows from it reaches no further than the key, and not for longer."""

@@ -28,8 +28,9 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who calls an interface. `own` finds on whose behalf it works now, and `lent` what of that the other module acts on."""
+    """The module of that `name`, which calls an interface. `own` finds on whose behalf it works, `lent` what the other module acts on."""
 
+    name: str = ""
     own: Callable[[], Authority]
     lent: Callable[[Authority], Authority]
 
@@ -66,6 +67,10 @@ class Interfaces:
     def get(self, name: str, caller: Caller) -> Provided | None:
         """What that caller calls the interface by, or None while nobody provides it."""
         return Provided(name, self.find, caller) if name in self._offers else None
+
+    def provider(self, name: str) -> str:
+        """The module that serves it now, whose name is empty where none does."""
+        return next((one.provider for one in self._offers.get(name, ()) if one.get(name, NOBODY) is not None), "")
 
     def find(self, name: str, authority: Authority) -> tuple[object, bool] | None:
         """The provider's own object, whose methods work on that authority, and whether a person trusts the provider."""

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from parachuted.access.authority import Authority, current
-from parachuted.errors import ModuleFailedError, NotFoundError
+from parachuted.errors import ActRefusedError, ModuleFailedError, NotFoundError
 from parachuted.modules.arguments import WrongArgumentsError
 from parachuted.modules.results import Response
 from parachuted.modules.worker import Pace, Worker
