@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from parachuted.errors import ConfigError, NoDaemonError, ParachuteError
 __all__ = ["main"]
 
 FAILED, WRONG_USE, NO_DAEMON, INTERRUPTED = 1, 2, 3, 130
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 _QUICK = {("status",), ("status", "--json")}  # answered without the parser, which takes longer to make than they do
 
 
@@ -32,6 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains of what is left to write when it ends
         return FAILED
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        code = _complain(f"{error.filename or 'the disk'} cannot be written ({error.strerror}); make room there, then try again", FAILED)
     return code
 
 

@@ -23,6 +23,7 @@ from parachuted.presence import refuse_second, running_daemon
 
 _PATIENCE_S = 30.0
 _STEP_S = 0.02
+_LEAST_ROOM = 4 << 20
 
 
 def start(options: Namespace) -> int:
@@ -37,6 +38,8 @@ def start(options: Namespace) -> int:
     if not settings.vault.exists():
         say(make_vault(settings.vault))
     refuse_second(home, os.fspath(settings.vault))
+    for folder in (home, os.fspath(settings.vault)):
+        _refuse_full_disk(folder)
     if not options.foreground:
         return _background(home, settings, options)
     gc.disable()  # loading makes objects and drops few; the daemon lets it begin once the first scan is done
@@ -104,6 +107,20 @@ def _background(home: str, settings: Any, options: Namespace) -> int:  # noqa: A
     say(f"Started: pid {record['pid']}, http://{record['host']}:{record['port']}, watching {record['vault']}.")
     say(f"Agent: {agent['reason']}.")
     return 0
+
+
+def _refuse_full_disk(folder: str) -> None:
+    """Raise DaemonError where so little can be written that a daemon could not even say what is wrong."""
+    there = Path(folder)
+    while not there.exists():
+        there = there.parent
+    disk = os.statvfs(there)
+    free = disk.f_bavail * disk.f_frsize
+    if free < _LEAST_ROOM or (disk.f_files > 0 and disk.f_favail == 0):
+        raise DaemonError(
+            f"the disk of {folder} is full ({free // 1024} KB and {disk.f_favail} files free); make room for {_LEAST_ROOM >> 20} MB there, "
+            "then start again"
+        )
 
 
 def _wait(look: Callable[[], dict[str, object] | None], process: subprocess.Popen[bytes]) -> dict[str, object] | None:

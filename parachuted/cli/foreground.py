@@ -21,6 +21,21 @@ from parachuted.events import Event
 _LOG_BYTES = 5 << 20
 
 
+class _LogFile(logging.handlers.RotatingFileHandler):
+    """The log. A line that the disk refuses is told on the screen, once, without a traceback of the logging's own."""
+
+    _is_told = False
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  as logging calls it
+        """Say that the log is not written, and why."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self._is_told:
+            self._is_told = True
+            sys.stderr.write(f"parachute: the log {self.baseFilename} cannot be written ({error.strerror}); make room there\n")
+
+
 def serve(settings: Settings, *, quiet: bool, flags: Mapping[str, object]) -> None:
     """Run a daemon until SIGTERM or Ctrl-C. `quiet`: what happens goes to the log alone. Raises DaemonError when it cannot begin."""
     home = home_folder(os.environ)
@@ -88,7 +103,7 @@ def _narrate(event: Event) -> None:
 def _begin_logging(home: Path, level: str, *, quiet: bool) -> None:
     path = home / "logs" / "daemon.log"
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    to_file = logging.handlers.RotatingFileHandler(path, maxBytes=_LOG_BYTES, backupCount=3, encoding="utf-8", errors="backslashreplace")
+    to_file = _LogFile(path, maxBytes=_LOG_BYTES, backupCount=3, encoding="utf-8", errors="backslashreplace")
     to_file.setFormatter(RedactedLines(JsonLines()))
     to_screen = logging.StreamHandler()
     to_screen.setFormatter(RedactedLines(JsonLines() if "JOURNAL_STREAM" in os.environ else PlainLines()))

@@ -281,3 +281,16 @@ def test_a_frame_is_an_id_a_name_and_a_document(tmp_path):
         "module": "core",
         "data": {"watcher": "A.md"},
     }
+
+
+async def test_one_caller_has_so_many_streams_and_the_next_is_told_so(tmp_path):
+    few = Patience(heartbeat_s=0.05, readers=8, readers_each=3)
+    async with serving(tmp_path, few) as served, contextlib.AsyncExitStack() as stack:
+        for _ in range(3):
+            await stack.enter_async_context(served.read())
+        async with served._session.get(f"http://127.0.0.1:{served.port}/api/events") as refused:
+            assert (refused.status, "too many event streams" in await refused.text()) == (503, True)
+        await stack.aclose()
+        await served.until(lambda: not served.streams._readers)
+        async with served.read():
+            pass

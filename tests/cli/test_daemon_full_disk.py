@@ -1,0 +1,63 @@
+"""A home on a full disk: what to do is said in a sentence, by every command, before and while a daemon runs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.cli.typed import Typed
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of eight megabytes."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
+    if sys.platform != "linux" or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(disk: Path) -> None:
+    with (disk / "fill").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(b"x" * 4096):
+            pass
+    assert os.statvfs(disk).f_bavail == 0
+
+
+def test_nothing_starts_on_a_full_disk_and_each_command_says_what_to_do(typed: Typed, small_disk: Path):
+    there = replace(typed, home=small_disk / "home")
+    fill(small_disk)
+    for words in (("start",), ("start", "--foreground")):
+        said = there.fails(1, *words, "--vault", str(typed.vault), "--port", "0")
+        assert said.startswith(f"parachute: the disk of {there.home} is full")
+        assert "make room for 4 MB there, then start again" in said
+    assert "No space left on device" in there.fails(1, "keys", "create", "phone")
+    assert "No space left on device" in there.fails(1, "config", "set", "port", "4444")
+
+
+def test_a_disk_that_fills_up_while_the_daemon_runs_is_told_without_a_traceback(typed: Typed, small_disk: Path):
+    there = replace(typed, home=small_disk / "home")
+    there.does("start", "--vault", str(typed.vault), "--port", "0")
+    try:
+        fill(small_disk)
+        (typed.vault / "a.md").write_text("# A\n")
+        assert "No space left on device" in there.fails(1, "keys", "create", "phone")
+        assert there.does("status")
+    finally:
+        (small_disk / "fill").unlink()
+        there.does("stop")
+    for log in ("daemon.log", "start.log"):
+        text = (there.home / "logs" / log).read_text()
+        assert "Traceback" not in text, text
