@@ -103,8 +103,8 @@ def make_filter(machine: str, pid: int) -> bytes:
         steps += _only_itself(both[column], pid)
     for both, denied in _NOT_WITH:
         steps += _not_with(both[column], denied, _SECOND_ARGUMENT_AT)
-    for both, denied in _NOT_FIRST:
-        steps += _not_with(both[column], denied, _FIRST_ARGUMENT_AT)
+    for both, first in _NOT_FIRST:
+        steps += _not_with(both[column], first, _FIRST_ARGUMENT_AT)
     return b"".join([*steps, _step(_RETURN, _ALLOW)])
 
 
