@@ -6,6 +6,7 @@ a process of ours. `process` is no wall: it keeps a crash apart, not an attacker
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sys
@@ -22,6 +23,7 @@ from parachuted.modules.docker import Docker, DockerError
 from parachuted.modules.landlock import landlock_version
 from parachuted.modules.seccomp import can_filter
 from parachuted.modules.walls import Walls
+from parachuted.processes.reaper import began_at, kill_family
 
 Kind: TypeAlias = Literal["docker", "landlock", "process"]
 Sandbox: TypeAlias = Literal["auto", "docker", "landlock", "process"]
@@ -36,7 +38,7 @@ BOUNDS: Mapping[Kind, str] = MappingProxyType(
     }
 )
 MARK = "PARACHUTE_MODULE"
-_FOLDER, _CONTAINER = "m-", "c-"
+_FOLDER, _CONTAINER, _PROCESS = "m-", "c-", "a-"  # processes are ended before their folders are removed
 _MEMORY = 1024 * 1024 * 1024
 _MOST_OPEN = 256
 _BOOT = "import sys; sys.path.append(sys.argv[1]); from parachuted.modules.worker_main import main; main()"
@@ -47,7 +49,10 @@ _ADVICE = "install Docker, or run the daemon on Linux 5.13 or later with Landloc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """How to begin one module's process. `end` is to be awaited when it has ended, and ends what only the cage can reach."""
+    """How to begin one module's process.
+
+    `began` is told its number once it runs. `end` is to be awaited when it has ended, and ends what only the cage can reach.
+    """
 
     kind: Kind
     command: tuple[str, ...]
@@ -55,6 +60,7 @@ class Held:
     cwd: Path
     walls: Walls
     end: Callable[[], Awaitable[None]]
+    began: Callable[[int], None] = lambda _pid: None
 
 
 class Cages:
@@ -84,7 +90,9 @@ class Cages:
     async def sweep(self) -> None:
         """End what an earlier daemon left, if it was killed."""
         for left in self._left():
-            if left.name.startswith(_FOLDER):
+            if left.name.startswith(_PROCESS):
+                await asyncio.to_thread(_end_process, left)
+            elif left.name.startswith(_FOLDER):
                 shutil.rmtree(left, ignore_errors=True)
             elif left.name.startswith(_CONTAINER):
                 await self._end_container(left)
@@ -118,10 +126,17 @@ class Cages:
         folder = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=self._make_run()))
         env = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": str(folder), "TMPDIR": str(folder), MARK: mark}
 
+        note = self._run / f"{_PROCESS}{mark}"
+        note.touch(mode=0o600)
+
+        def began(pid: int) -> None:
+            note.write_text(f"{pid} {began_at(pid)}")
+
         async def end() -> None:
+            note.unlink(missing_ok=True)
             shutil.rmtree(folder, ignore_errors=True)
 
-        return Held(kind=kind, command=command, env=env, cwd=folder, walls=walls, end=end)
+        return Held(kind=kind, command=command, env=env, cwd=folder, walls=walls, end=end, began=began)
 
     async def _end_container(self, note: Path) -> None:
         """End the container that the note tells of. The note stays while the engine does not say that it is gone."""
@@ -144,3 +159,11 @@ class Cages:
                 raise ModuleFailedError(f"{within} lies in {path}, which Python needs: nothing can keep a module's process out of it")
         wanted = sorted({path for path in (*ours, approved.copy, *approved.import_paths) if path.exists()})
         return tuple(path for path in wanted if not any(other in path.parents for other in wanted))
+
+
+def _end_process(note: Path) -> None:
+    """End the process that the note tells of, with what it began. By its number too: a module can write over its own environment."""
+    pid, _, at = note.read_text().partition(" ")
+    leader = int(pid) if pid.isdigit() and at and began_at(int(pid)) == at else 0
+    kill_family(leader or -1, f"{MARK}={note.name.removeprefix(_PROCESS)}")
+    note.unlink(missing_ok=True)

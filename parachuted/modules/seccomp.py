@@ -64,6 +64,8 @@ _DENIED: Mapping[str, tuple[int | None, int | None]] = MappingProxyType(
 )  # fmt: skip
 _CLONE, _CLONE3 = (56, 220), (435, 435)
 _ONLY_ITSELF = ((62, 129), (234, 131), (302, 261), (203, 122))  # kill, tgkill, prlimit64, sched_setaffinity; first comes a process
+# prctl, with what would let the process outlive the daemon (PR_SET_PDEATHSIG).
+_NOT_FIRST = (((157, 167), (1,)),)
 # fcntl and ioctl, with what makes the kernel send another process any signal when a pipe of ours moves (F_SETOWN, F_SETSIG, F_SETOWN_EX;
 # FIOSETOWN, SIOCSPGRP): Landlock holds that since its sixth version only.
 _NOT_WITH = (((72, 25), (8, 10, 15)), ((16, 29), (0x8901, 0x8902)))
@@ -100,7 +102,9 @@ def make_filter(machine: str, pid: int) -> bytes:
     for both in _ONLY_ITSELF:
         steps += _only_itself(both[column], pid)
     for both, denied in _NOT_WITH:
-        steps += _not_with(both[column], denied)
+        steps += _not_with(both[column], denied, _SECOND_ARGUMENT_AT)
+    for both, first in _NOT_FIRST:
+        steps += _not_with(both[column], first, _FIRST_ARGUMENT_AT)
     return b"".join([*steps, _step(_RETURN, _ALLOW)])
 
 
@@ -113,10 +117,10 @@ def _only_itself(number: int, pid: int) -> Iterable[bytes]:
     return (*asked, _step(_RETURN, _ALLOW), _step(_RETURN, _DENY))
 
 
-def _not_with(number: int, denied: Iterable[int]) -> Iterable[bytes]:
-    """The call is denied where its second argument is one of these."""
+def _not_with(number: int, denied: Iterable[int], argument_at: int) -> Iterable[bytes]:
+    """The call is denied where that argument is one of these."""
     checks = [step for value in denied for step in (_step(_EQUAL, value, 0, 1), _step(_RETURN, _DENY))]
-    return (_step(_EQUAL, number, 0, len(checks) + 2), _step(_LOAD, _SECOND_ARGUMENT_AT), *checks, _step(_RETURN, _ALLOW))
+    return (_step(_EQUAL, number, 0, len(checks) + 2), _step(_LOAD, argument_at), *checks, _step(_RETURN, _ALLOW))
 
 
 def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:

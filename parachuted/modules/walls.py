@@ -19,6 +19,8 @@ from parachuted.modules.landlock import no_new_privileges, wall_in
 from parachuted.modules.seccomp import filter_calls
 
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP = 1, 24
+_CLONE_NEWUSER = 0x10000000
+MOST_THREADS = 64
 _CAPABILITIES_VERSION = 0x20080522
 _MOST_CAPABILITIES = 64
 _NICER = 5
@@ -46,6 +48,8 @@ def raise_walls(walls: Walls) -> None:
         _end_with(walls.parent)
     os.nice(_NICER)
     _limit(walls)
+    if walls.seccomp:
+        limit_threads()
     if walls.landlock or walls.seccomp:
         _drop_capabilities()
         no_new_privileges()
@@ -74,6 +78,17 @@ def _limit(walls: Walls) -> None:
         least = value if hard == resource.RLIM_INFINITY else hard if value == resource.RLIM_INFINITY else min(value, hard)
         if sys.platform == "linux" or kind != resource.RLIMIT_AS:  # macOS refuses that one
             resource.setrlimit(kind, (least, least))
+
+
+def limit_threads() -> bool:
+    """Let this process have few threads, where it is not root's and may have a user namespace: the limit counts what is in there alone.
+
+    Without one the limit would count every process of the person. The daemon watches the number in any case.
+    """
+    if sys.platform != "linux" or os.getuid() == 0 or ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWUSER) != 0:
+        return False
+    resource.setrlimit(resource.RLIMIT_NPROC, (MOST_THREADS, MOST_THREADS))
+    return True
 
 
 def _drop_capabilities() -> None:

@@ -257,9 +257,11 @@ class Worker:
                 printed = group.create_task(process.listen(self._print), name=f"what {self._name} prints")
                 begin = self._begin(talk, process, Begin.of(self._approved, held.walls), started)
                 tending = group.create_task(begin, name=f"tending {self._name}")
+                watching = group.create_task(process.watch(), name=f"watching {self._name}")
                 try:
                     await process.read(talk)
                 finally:
+                    watching.cancel()
                     self._talk = None
                     talk.end(ModuleFailedError(f"the process of the module {self._name} ended before it had answered"))
                     tending.cancel()

@@ -15,12 +15,15 @@ from parachuted.errors import ModuleFailedError
 from parachuted.modules.cage import MARK, Held
 from parachuted.modules.frame_budget import FrameBudget, cost_of
 from parachuted.modules.talk import Talk
+from parachuted.modules.walls import MOST_THREADS
 from parachuted.modules.wire import Frame, Unpacker, WireError, parse_frame
-from parachuted.processes.reaper import kill_family, kill_group
+from parachuted.processes.beat import next_beat
+from parachuted.processes.reaper import kill_family, kill_group, thread_count
 
 _CHUNK = 1 << 16
 _LARGE = 1 << 15  # bytes of a frame that takes long enough to read that the loop leaves it to a thread
 _TURN_S = 0.005
+_WATCH_S = 0.25
 _MOST_UNREAD = 64 * 1024 * 1024
 _MOST_LINE = 2_000
 _LAST_LINES = 20
@@ -56,7 +59,9 @@ class WorkerProcess:
         except OSError as error:
             await held.end()
             raise ModuleFailedError(f"the module's process could not be started: {error}") from error
-        return cls(asyncio.subprocess.Process(transport, pipes, loop), pipes.exited, held, mark)
+        process = asyncio.subprocess.Process(transport, pipes, loop)
+        held.began(process.pid)
+        return cls(process, pipes.exited, held, mark)
 
     @property
     def pid(self) -> int:
@@ -101,6 +106,13 @@ class WorkerProcess:
         with suppress(TimeoutError):
             async with asyncio.timeout(_ENDING_S):
                 await self._exited.wait()
+
+    async def watch(self) -> None:
+        """End it when it has more threads than a module needs: they use up the numbers that the whole machine has for processes."""
+        while not self._exited.is_set():
+            if thread_count(self._process.pid) > 2 * MOST_THREADS:
+                self.kill(f"it had more than {2 * MOST_THREADS} threads")
+            await next_beat(_WATCH_S)
 
     async def listen(self, log: Callable[[str], None]) -> None:
         """Log what it prints, line by line."""

@@ -16,6 +16,7 @@ from parachuted.processes.keeping import descendants, processes
 
 _PROC = Path("/proc")
 _ROUNDS = 10
+_THREADS, _BEGAN = 17, 19  # places in /proc/PID/stat after the name
 
 
 def kill_group(leader: int) -> None:
@@ -54,6 +55,22 @@ def find_family(leader: int, mark: str) -> set[int]:
                 family.add(pid)
                 grown = True
     return {pid for pid, *_, lives in seen if lives} & family - {os.getpid()}
+
+
+def began_at(pid: int) -> str:
+    """When that process began, as the kernel counts, so that a later one of the same number is told apart; empty: there is none."""
+    try:
+        return (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[_BEGAN]
+    except (OSError, IndexError):
+        return ""
+
+
+def thread_count(pid: int) -> int:
+    """How many threads that process has; 0 where that cannot be seen."""
+    try:
+        return int((_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[_THREADS])
+    except (OSError, IndexError):
+        return 0
 
 
 def _kill(family: Iterable[int]) -> None:

@@ -134,3 +134,32 @@ async def test_a_container_is_remembered_while_no_engine_says_that_it_is_gone(tm
 def test_each_cage_says_what_it_holds():
     assert set(BOUNDS) == {"docker", "landlock", "process"}
     assert "no wall" in BOUNDS["process"]
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+async def test_a_process_that_a_killed_daemon_left_is_ended_though_it_forgot_its_mark(tmp_path, approved, forgets):
+    held = await cages(tmp_path, "process").hold(approved, "a-mark-of-its-own")
+    env = {} if forgets else dict(held.env)
+    left = await asyncio.create_subprocess_exec("sleep", "600", env=env, start_new_session=True)
+    if forgets:
+        held.began(left.pid)
+
+    await cages(tmp_path, "process").sweep()
+
+    async with asyncio.timeout(10):
+        assert await left.wait() == -9
+    assert list((tmp_path / "home" / "run" / "modules").iterdir()) == []
+
+
+async def test_another_process_that_has_the_same_number_now_is_left_alone(tmp_path, approved):
+    held = await cages(tmp_path, "process").hold(approved, "a-mark-of-its-own")
+    other = await asyncio.create_subprocess_exec("sleep", "600", env={}, start_new_session=True)
+    note = next((tmp_path / "home" / "run" / "modules").glob("a-*"))
+    note.write_text(f"{other.pid} 1")
+
+    await cages(tmp_path, "process").sweep()
+
+    assert other.returncode is None
+    other.kill()
+    await other.wait()
+    await held.end()

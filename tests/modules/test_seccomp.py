@@ -64,6 +64,7 @@ attempt("nice", lambda: os.setpriority(os.PRIO_PROCESS, os.getppid(), 19))
 attempt("limits", lambda: resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE))
 attempt("chroot", lambda: os.chroot("/tmp"))
 attempt("session", os.setsid)
+attempt("to outlive its parent", lambda: libc.prctl(1, 0, 0, 0, 0) == 0 or (_ for _ in ()).throw(OSError(ctypes.get_errno(), "no")))
 attempt("pidfd", lambda: os.pidfd_open(os.getppid()))
 """,
         secret,
@@ -103,6 +104,7 @@ async def loop():
     await asyncio.sleep(0.001)
 attempt("asyncio", lambda: asyncio.run(loop()))
 attempt("memory", lambda: mmap.mmap(-1, 1 << 20))
+attempt("a name", lambda: libc.prctl(15, b"x", 0, 0, 0) == 0 or (_ for _ in ()).throw(OSError(ctypes.get_errno(), "no")))
 attempt("random", lambda: os.urandom(8))
 attempt("read", lambda: secret.stat())
 attempt("a signal to itself", lambda: os.kill(os.getpid(), 0))

@@ -111,3 +111,29 @@ time.sleep(600)
     while (ROOT / f"/proc/{pid}/stat").exists() and time.monotonic() < until:
         time.sleep(0.01)
     assert not (ROOT / f"/proc/{pid}/stat").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there a limit counts a namespace alone")
+def test_threads_are_limited_in_a_namespace_of_its_own():
+    tried = run(
+        """
+import threading
+from parachuted.modules.walls import MOST_THREADS, limit_threads
+if os.getuid() == 0:
+    os.setgid(12345)
+    os.setuid(12345)
+held = threading.Event()
+made = []
+def begin():
+    for _ in range(1000):
+        threading.Thread(target=held.wait, daemon=True).start()
+        made.append(1)
+tried["limited"] = limit_threads()
+attempt("a thousand", begin)
+tried["enough"] = MOST_THREADS > len(made) > 32
+"""
+    )
+    if not tried["limited"]:
+        pytest.skip("this machine gives no user namespace; the daemon's watch alone counts threads")
+
+    assert tried == {"limited": True, "a thousand": "RuntimeError", "enough": True}

@@ -412,3 +412,22 @@ async def test_starting_can_be_given_up(life, tmp_path, given, make_cages):
     assert worker.pid is None
     await worker.stop()
     assert os.listdir(tmp_path / "run") == []  # noqa: PTH208  a path method would block the loop as well
+
+
+THREADS = """
+@route("GET", "/threads")
+async def threads(self):
+    import ctypes, threading, time
+    threading.stack_size(32768)
+    for _ in range(5000):
+        threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+"""
+
+
+async def test_one_that_makes_thousands_of_threads_is_ended_or_gets_none(life, caplog):
+    async with life(THREADS) as worker:
+        first = worker.pid
+        with pytest.raises(ModuleFailedError):
+            await worker.call("threads", {})
+        await until(lambda: worker.pid != first or "start new thread" in (worker.problem or ""))
+    assert "threads" in caplog.text or os.getuid() != 0
