@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parachuted.cli.client import ask, daemon_record
-from parachuted.cli.show import say, say_diff, say_json, say_table
+from parachuted.cli.show import say, say_diff, say_json, say_lines, say_table
 from parachuted.errors import NoDaemonError, ParachuteError
+from parachuted.visible import quoted_lines
 
 if TYPE_CHECKING:
     from parachuted.modules.actions import Actions
 
 _YES = {"y", "yes"}
+_MOST_PROBLEM = 100
 
 
 def modules_list(options: Namespace) -> int:
@@ -140,7 +142,7 @@ def _consented(options: Namespace, name: str, shown: dict[str, Any]) -> int:
     if not options.json:
         if shown.get("diff"):
             say_diff(shown["diff"])
-        say(shown["consent"]["text"].rstrip("\n"))
+        say_lines(shown["consent"]["text"].rstrip("\n").split("\n"))
     if not options.yes and not _agrees(f"Approve {name} and let it run?"):
         say(f"These files are not approved, and do not run. `parachute modules approve {name}` asks again.")
         return 1
@@ -182,8 +184,8 @@ def _say_status(one: dict[str, Any]) -> None:
         others = f" (not {', '.join(choice['others'])}: {choice['reason']})" if choice["others"] else ""
         say(f"  interface {choice['interface']}, served by {choice['provider']}{others}")
     if one["problem"]:
-        for line in str(one["problem"]).rstrip().splitlines():
-            say(f"  problem   {line}")
+        say("  problem")
+        say_lines(quoted_lines(str(one["problem"]).rstrip(), _MOST_PROBLEM))
     if one["status"] == "unapproved":
         say(f"  next      `parachute modules approve {one['name']}` shows what it may do, and asks")
     if one["state"] == "changed":

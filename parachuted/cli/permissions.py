@@ -7,8 +7,10 @@ from typing import Any
 from urllib.parse import quote
 
 from parachuted.cli.client import ask
-from parachuted.cli.show import count, say, say_json, say_table, when
+from parachuted.cli.show import count, say, say_json, say_lines, when
+from parachuted.visible import fact, one_line, quoted
 
+_MOST = 10_000
 _NONE = "No agent asks for anything. One that does waits a minute for `parachute permissions allow ID` or `deny ID`."
 
 
@@ -18,10 +20,19 @@ def permissions_list(options: Namespace) -> int:
     if options.json:
         say_json(answer)
         return 0
-    rows = [(one["id"], one["agent"], f"{one['kind']} {one['what']}", when(one["until"]), one["why"]) for one in answer["permissions"]]
-    say_table(rows, ("QUESTION", "AGENT", "WANTS", "UNTIL (UTC)", "WHY, IN ITS OWN WORDS"), nothing=_NONE)
-    for one in answer["never"]:
-        say(f"never    {one}")
+    for one in answer["permissions"]:
+        say_lines(
+            (
+                fact("question", f"{one['id']}, until {when(one['until'])} UTC"),
+                quoted("agent", one["agent"]),
+                fact("wants", str(one["kind"])),
+                quoted("which", one["what"], _MOST),
+                quoted("says", one["why"]),
+            )
+        )
+    if not answer["permissions"]:
+        say(_NONE)
+    say_lines(quoted("never", one, _MOST) for one in answer["never"])
     return 0
 
 
@@ -60,5 +71,5 @@ def _tell(question: Any, options: Namespace, what: str) -> int:  # noqa: ANN401 
     if options.json:
         say_json(question)
         return 0
-    say(f"{question['agent']}: {question['kind']} {question['what']} {what}.")
+    say(f"{one_line(question['agent'])}: {question['kind']} {one_line(question['what'], _MOST)} {what}.")
     return 0

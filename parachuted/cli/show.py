@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
+
+from parachuted.visible import wrapped
 
 TYPE_CHECKING = False  # as in client.py
 if TYPE_CHECKING:
@@ -25,6 +28,18 @@ def say(text: str = "") -> None:
     sys.stdout.write(escape(text) + "\n")
 
 
+def columns() -> int:
+    """How wide the terminal is; without end where a program reads, which wants lines as they are."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+
+
+def say_lines(lines: Iterable[str]) -> None:
+    """Print lines of `visible`, in pieces that the terminal does not break: a stranger's text begins none of its lines."""
+    for line in lines:
+        for piece in wrapped(line, columns()):
+            say(piece)
+
+
 def say_json(value: Any) -> None:  # noqa: ANN401  JSON of any shape
     """Print JSON."""
     sys.stdout.write(json.dumps(value, indent=2) + "\n")
@@ -32,7 +47,7 @@ def say_json(value: Any) -> None:  # noqa: ANN401  JSON of any shape
 
 def say_table(rows: Iterable[Sequence[str]], heads: Sequence[str], *, nothing: str) -> None:
     """Print columns under their heads, or the sentence when there are no rows."""
-    lines = [list(row) for row in rows]
+    lines = [[" ".join(cell.split()) for cell in row] for row in rows]
     if not lines:
         say(nothing)
         return
@@ -47,7 +62,8 @@ def say_diff(diff: str) -> None:
     codes = {"+": "32", "-": "31", "@": "36"}
     for line in diff.removesuffix("\n").split("\n"):
         code = codes.get(line[:1]) if colour else None
-        sys.stdout.write(f"  {escape(line)}\n" if code is None else f"  \x1b[{code}m{escape(line)}\x1b[0m\n")
+        for piece in wrapped(f"  {escape(line)}", columns()):
+            sys.stdout.write(f"{piece}\n" if code is None else f"{piece[:2]}\x1b[{code}m{piece[2:]}\x1b[0m\n")
 
 
 def count(number: int, thing: str) -> str:

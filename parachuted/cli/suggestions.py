@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from parachuted.cli.client import ask
-from parachuted.cli.show import count, say, say_diff, say_json, say_table, when
+from parachuted.cli.show import count, say, say_diff, say_json, say_lines, say_table, when
 from parachuted.errors import ParachuteError
+from parachuted.visible import fact, quoted, quoted_lines
 
 _NONE = "No suggestion waits. What agents may not do themselves, they suggest; `parachute suggestions list --all` shows earlier ones."
+_MOST = 20_000
 _TEXTS = ("text", "content", "value", "to")
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 
@@ -42,19 +44,24 @@ def suggestions_show(options: Namespace) -> int:
     if options.json:
         say_json(one)
         return 0
-    say(f"{one['title']} ({one['id']}): {one['status']}")
-    say(f"by       {one['source_agent']}, {when(one['timestamp'])} UTC{', in run ' + one['run'] if one['run'] else ''}")
-    say(f"because  {one['reasoning']}")
+    say(f"{one['id']}: {one['status']}")
+    lines = [
+        quoted("would", one["title"], _MOST),
+        fact("at", f"{when(one['timestamp'])} UTC{', in run ' + one['run'] if one['run'] else ''}"),
+        quoted("by", one["source_agent"]),
+        quoted("because", one["reasoning"], _MOST),
+    ]
     if one["origin"] not in {"agent", "you"}:
-        say(f"origin   it was written after text of strangers was read ({one['origin']})")
+        lines.append(fact("origin", f"it was written after text of strangers was read ({one['origin']})"))
+    say_lines(lines)
     say_diff(one["diff"])
     if one["text"] is not None:
         say("the whole new text:")
-        say(one["text"])
+        say_lines(quoted_lines(one["text"], _MOST))
     if one["status"] == "pending":
         say(f"do it with: parachute suggestions approve {one['id']}")
     else:
-        say(f"{one['status']} by {one['resolved_by']}: {one['outcome']}")
+        say_lines([quoted(one["status"], f"by {one['resolved_by']}: {one['outcome']}", _MOST)])
     return 0
 
 

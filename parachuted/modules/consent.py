@@ -109,7 +109,8 @@ class Consent:
         *lines, runs = self.lines()
         if self.added:
             lines += [fact("new", "since it was approved are these lines:"), *self.added]
-        return "".join(f"{piece}\n" for line in (*lines, runs, fact("digest", self.digest)) for piece in wrapped(line, columns))
+        pieces = [piece for line in (*lines, runs) for piece in wrapped(line, columns)]
+        return "".join(f"{piece}\n" for piece in (*pieces, fact("digest", self.digest)))  # which is copied, so it is in one piece
 
     def since(self, approved: Consent) -> tuple[str, ...]:
         """The lines of what it asks for that the other one does not have, those of an agent below its name."""

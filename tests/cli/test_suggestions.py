@@ -29,7 +29,7 @@ async def test_a_suggestion_is_listed_shown_approved_and_told_of_afterwards(live
         listed = (await does("list")).splitlines()
         assert [line.split()[0] for line in listed[1:]] == [fourth.id, third.id, second.id, first.id]
         shown = await does("show", first.id)
-        for part in ("Update a.md", "because  it follows", "-one", "+two", f"parachute suggestions approve {first.id}"):
+        for part in ("Update a.md", "because   | it follows", "-one", "+two", f"parachute suggestions approve {first.id}"):
             assert part in shown
         assert (await does("approve", first.id)).startswith("approved   Update a.md: a.md was written; `parachute undo r-")
         assert "was approved already" in await asyncio.to_thread(typed.fails, 1, "suggestions", "approve", first.id)
