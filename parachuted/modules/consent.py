@@ -71,6 +71,7 @@ class Consent:
     hears: tuple[str, ...]
     schedules: tuple[str, ...]
     provides: tuple[str, ...]
+    requires: tuple[str, ...]
     prefix: str
     dependencies: tuple[str, ...]
     files: int
@@ -96,6 +97,7 @@ class Consent:
             *_each("schedule", self.schedules, "nothing runs by the clock"),
             *(quoted("tool", tool) for tool in self.tools or ("none for agents",)),
             *(line for agent in self.agents for line in agent.lines()),
+            *_each("calls", self.requires, "no interface of other modules"),
             *_each("uses", self.mcp, "no tool of other modules"),
             *_each("network", self.network, _NOTHING),
             _words("shell", self.bash),
@@ -147,6 +149,7 @@ def consent_for(
         hears=_all(sorted({hook.event for hook in manifest.hooks} | code.events)),
         schedules=_all(sorted(code.schedules)),
         provides=_all(sorted({*manifest.provides, *code.provides})),
+        requires=_all(manifest.optional_requires),
         prefix=visible(manifest.prefix),
         dependencies=_all(manifest.dependencies),
         files=len(tree.files),

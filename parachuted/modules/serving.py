@@ -106,6 +106,9 @@ _VAULT: Mapping[str, type[_Body]] = MappingProxyType(
     }
 )  # fmt: skip
 _STATE: Mapping[str, type[_Body]] = MappingProxyType({"get": _Key, "put": _Put, "delete": _Key, "keys": _Body})
+_OTHERS = ("publish", "has_interface", "interface", "run_agent", "suggest")
+VERBS = (*(f"vault.{verb}" for verb in _VAULT), *(f"state.{verb}" for verb in _STATE), *_OTHERS)
+"""All that a module's process can ask for."""
 
 
 class Serving:

@@ -16,6 +16,7 @@ description: "Nice \\e[2K\\u202ebot"
 module: module.py
 dependencies: [httpx>=0.27]
 provides: [BotInterface]
+optional_requires: [BrainInterface]
 hooks:
   - {event: daily.entry.created, handler: "hooks:on_entry"}
 mcp_tools:
@@ -53,6 +54,7 @@ def test_it_says_all_that_the_manifest_and_the_code_ask_for():
         "reads     | Work/**",
         "writes    | Work/bot/**",
         "shell     | only git",
+        "calls     | BrainInterface",
         "uses      | brain_search",
         "agent       responder may read\n  says    | answers\n  where   | Work/client/**\n  shell     no",
         "  network | only api.telegram.org",
