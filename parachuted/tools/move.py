@@ -122,7 +122,8 @@ class Mover:
     ) -> Moved:  # fmt: skip
         """Move the note and rewrite links, each note a write of its own, in those that `may_write` allows.
 
-        `files` are all files of the vault; `left` counts links in the notes that `may_count` allows. Raises ConflictError when the target is taken, or the note is not of digest `base`.
+        `files` are all files of the vault; `left` counts links in the notes that `may_count` allows. Raises ConflictError when the target
+        is taken, or the note is not of digest `base`.
         """
         before = FileNames({source, *files})
         rewriting = Rewriting(source=source, target=target, before=before, after=before.moved(source, target))
