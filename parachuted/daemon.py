@@ -481,7 +481,7 @@ class Daemon:
         for number in itertools.count():
             await next_beat(_LOOK_AFTER_S)
             if self.store.expects_late_writes:
-                for said in await asyncio.to_thread(rescue, self.store, self._objects, self.clock()):
+                for said in await asyncio.to_thread(rescue, self.store, self.clock()):
                     self.problems.set(f"rescued:{number}", said)
             self.problems.set("disk", self.store.trouble)
             self.search.look()
@@ -589,7 +589,7 @@ class Daemon:
         self._keep_uses_of_keys()
         await self.noticer.close()
         await asyncio.to_thread(self.search.close)
-        for said in rescue(self.store, self._objects, self.clock(), last_call=True):
+        for said in rescue(self.store, self.clock(), last_call=True):
             log.warning("a late write was rescued", extra={"said": said})
         self.store.close()
         self._state.close()

@@ -76,7 +76,7 @@ def make_app(parts: Parts) -> web.Application:
 
 
 def _notes(parts: Parts, desk: Desk) -> list[Route]:
-    reading = NoteReading(parts.root, parts.index, parts.objects)
+    reading = NoteReading(parts.root, parts.index, parts.store.bases)
     listing, moves = NoteListing(parts), NoteMoves(parts, desk)
     return [*listing.routes(), *Notes(parts, reading).routes(), *NoteChanges(parts, reading, desk).routes(), *moves.routes()]
 

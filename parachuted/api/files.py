@@ -20,7 +20,7 @@ from parachuted.api.parts import Parts
 from parachuted.api.route import Call, Route
 from parachuted.api.watching import readable, refuse_watching_beyond
 from parachuted.api.writable import refuse_programs_but_to_admins
-from parachuted.errors import NotFoundError, StorageFailedError
+from parachuted.errors import ConflictError, NotFoundError, StorageFailedError
 from parachuted.sync import Put, can_be_merged, put_whole
 from parachuted.tools.context_files import finished
 from parachuted.vault import Content, VaultPath, printable
@@ -85,10 +85,10 @@ class Files:
         """`GET /api/read?path=`. What is handed out is kept, after the answer, as a base that a write may name."""
         path = call.query(ReadQuery).path
         call.touched.append(path)
-        content = await asyncio.to_thread(self._read, path, call)
+        real, content = await asyncio.to_thread(self._read, path, call)
         if not can_be_merged(content.data):
             raise web.HTTPUnsupportedMediaType(text=f"{printable(path)} is no text; GET /api/files/{printable(path)} streams any file")
-        asyncio.get_running_loop().run_in_executor(None, self._keep, content)
+        asyncio.get_running_loop().run_in_executor(None, self._keep, real, content)
         answer: told.FileRead = {
             "path": printable(path), "content": content.data.decode(), "size": len(content.data),
             "lastModified": moment(content.status.st_mtime), "hash": content.digest,
@@ -103,28 +103,30 @@ class Files:
         base = body.base_hash or _if_match(call.request)
         data = _encoded(body.content)
         await asyncio.to_thread(refuse_watching_beyond, readable(call.identity), self._parts.store, path, lambda _before: data)
-        put = await finished(put_whole, self._parts.store, self._parts.objects, path, data, self._desk.author(), base=base)
+        try:
+            put = await finished(put_whole, self._parts.store, path, data, self._desk.author(), base=base, sees=call.reading.sees)
+        except ConflictError as error:
+            raise call.conflict(error, path) from None
         call.touched.append(path)
         await self._desk.tell([path])
         return json_answer(await asyncio.to_thread(self._told, body.path, put), headers={"ETag": f'"{put.hash}"'})
 
-    def _read(self, path: VaultPath, call: Call) -> Content:
+    def _read(self, path: VaultPath, call: Call) -> tuple[VaultPath, Content]:
         real = call.sight.find(path)
         try:
             size = self._parts.root.size(real)
             if size <= _LARGEST_TEXT:
-                return self._parts.root.read(real)
+                return real, self._parts.root.read(real)
         except NotFoundError as error:
             raise unknown(path) from error  # which does not tell where a link leads
         text = f"{printable(path)} is larger than {_LARGEST_TEXT >> 20} MB; GET /api/files/{printable(path)} streams it"
         raise web.HTTPRequestEntityTooLarge(max_size=_LARGEST_TEXT, actual_size=size, text=text)
 
-    def _keep(self, content: Content) -> None:
-        if content.digest not in self._parts.objects:
-            try:
-                self._parts.objects.put(content.data)
-            except StorageFailedError as error:
-                log.warning("a text that was read could not be kept as a base", extra={"error": error.message})
+    def _keep(self, path: VaultPath, content: Content) -> None:
+        try:
+            self._parts.store.bases.keep(path, content.data)
+        except StorageFailedError as error:
+            log.warning("a text that was read could not be kept as a base", extra={"error": error.message})
 
     def _told(self, path: VaultPath, put: Put) -> told.FileWritten:
         content = self._parts.root.read(put.path)

@@ -159,9 +159,7 @@ class NoteChanges:
         try:
             written = await act
         except ConflictError as error:
-            if not may_read(call, path):
-                raise web.HTTPConflict(text=error.message) from error
-            raise
+            raise call.conflict(error, path) from None
         if written.changed:
             await self._desk.tell([path, written.path])
         return written
@@ -171,7 +169,9 @@ class NoteChanges:
         if base is not None:
             await self._reading.kept()
         await self._refuse_watching(call, path, edit)
-        return await self._desk.edit(lambda: writable(call, path), Wish(edit=edit, base=None if base == "*" else base))
+        return await self._desk.edit(
+            lambda: writable(call, path), Wish(edit=edit, base=None if base == "*" else base, sees=call.reading.sees)
+        )
 
     async def _put(self, call: Call, path: VaultPath, data: bytes, base: str | None, *, only_new: bool) -> Written:
         if not only_new:
@@ -236,9 +236,3 @@ def writable(call: Call, path: VaultPath) -> VaultPath:
     for one in (path, real):
         refuse_programs_but_to_admins(one, call.identity)
     return real
-
-
-def may_read(call: Call, path: str) -> bool:
-    """Whether the caller may be told what others wrote: to write is not to read."""
-    grant = call.identity.grant("vault", "read")
-    return grant is not None and grant.sees(path)

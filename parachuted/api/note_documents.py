@@ -152,8 +152,8 @@ class NoteRewritten(TypedDict):
 
 
 class NoteMoved(TypedDict):
-    """A note that has another path. `left` counts links to it that stay as they are: in notes that the caller may not write, or that no
-    spelling of the new path fits.
+    """A note that has another path. `left` counts links to it that stay as they are, in notes that the caller sees: it may not write
+    them, or no spelling of the new path fits.
     """
 
     path: str

@@ -8,7 +8,7 @@ from parachuted.access.filter import unknown
 from parachuted.api.answers import json_answer
 from parachuted.api.desk import Desk
 from parachuted.api.fields import Path, Sent
-from parachuted.api.note_changes import expected, may_read, writable
+from parachuted.api.note_changes import expected, writable
 from parachuted.api.note_documents import NoteMoved
 from parachuted.api.note_reading import is_note, no_note
 from parachuted.api.notes import FOLDER, note_path
@@ -58,9 +58,7 @@ class NoteMoves:
         try:
             moved = await finished(self._move, call, path, target, None if base == "*" else base, files)
         except ConflictError as error:
-            if not (may_read(call, path) and may_read(call, target)):
-                raise web.HTTPConflict(text=error.message) from error
-            raise
+            raise call.conflict(error, path, target) from None
         await self._desk.tell([path, moved.written.path, *(written.path for written in moved.rewritten)])
         return json_answer(_told(path, moved), headers={"ETag": f'"{_digest(moved)}"'})
 
@@ -81,6 +79,7 @@ class NoteMoves:
             base=base,
             files=files,
             may_write=lambda note: call.sight.sees(note) and not is_program(note),
+            may_count=call.sight.sees,
         )
 
 

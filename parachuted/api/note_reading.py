@@ -17,7 +17,7 @@ from parachuted.access.filter import AccessFilter, unknown
 from parachuted.api.answers import json_bytes
 from parachuted.api.note_shapes import map_of, told
 from parachuted.errors import StorageFailedError
-from parachuted.vault import NOTE_SUFFIXES, Content, Index, Objects, VaultPath, VaultRoot, parse_note, printable
+from parachuted.vault import NOTE_SUFFIXES, Bases, Content, Index, VaultPath, VaultRoot, parse_note, printable
 
 log = logging.getLogger(__name__)
 
@@ -58,13 +58,13 @@ def no_note(path: str) -> web.HTTPException:
 class NoteReading:
     """Reads notes for answers. `fresh` and `keep` are for the event loop's thread, `read` for any other."""
 
-    def __init__(self, root: VaultRoot, index: Index, objects: Objects) -> None:
-        self._root, self._index, self._objects = root, index, objects
+    def __init__(self, root: VaultRoot, index: Index, bases: Bases) -> None:
+        self._root, self._index, self._bases = root, index, bases
         self._folder = os.fsencode(root.folder) + b"/"
         self._served: OrderedDict[tuple[str, Shape], Served] = OrderedDict()
         self._bytes = 0
-        self._kept: OrderedDict[str, None] = OrderedDict()
-        self._to_keep: dict[str, bytes] = {}
+        self._kept: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._to_keep: dict[tuple[str, str], bytes] = {}
         self._lock = threading.Lock()
         self._is_keeping = False
         self._keeping: asyncio.Future[None] | None = None
@@ -84,8 +84,8 @@ class NoteReading:
         self._drop((path, shape))
         return None
 
-    def read(self, path: VaultPath, shape: Shape, sight: AccessFilter) -> tuple[Served, Content, bool]:
-        """The answer made now, what it was made from, and whether it may be kept. Blocks. Raises what reading raises."""
+    def read(self, path: VaultPath, shape: Shape, sight: AccessFilter) -> tuple[Served, VaultPath, Content, bool]:
+        """The answer made now, where the note is, what is in it, and whether it may be kept. Blocks. Raises what reading raises."""
         real = sight.find(path)
         if not is_note(real):
             raise unknown(path)
@@ -94,7 +94,7 @@ class NoteReading:
         served = served_as(shape, path, content.digest, content.data, status.st_mtime_ns / 1e9)
         served = replace(served, stamp=_stamp(status), place=self._folder + os.fsencode(real))
         is_old = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _YOUNG_NS
-        return served, content, is_old and real == path and len(served.body) <= _LARGEST
+        return served, real, content, is_old and real == path and len(served.body) <= _LARGEST
 
     def remember(self, path: str, shape: Shape, served: Served) -> None:
         """Keep an answer, and let the longest unused ones go."""
@@ -104,12 +104,13 @@ class NoteReading:
         while self._bytes > _MOST_BYTES:
             self._drop(next(iter(self._served)))
 
-    def keep(self, content: Content) -> None:
+    def keep(self, path: str, content: Content) -> None:
         """Keep the text as a base that an edit may name; soon, so that no answer waits for it."""
         with self._lock:
-            if content.digest in self._kept or content.digest in self._to_keep or len(content.data) > _MOST_BYTES:
+            text = (path, content.digest)
+            if text in self._kept or text in self._to_keep or len(content.data) > _MOST_BYTES:
                 return
-            self._to_keep[content.digest] = content.data
+            self._to_keep[text] = content.data
             if not self._is_keeping:
                 self._is_keeping = True
                 self._keeping = asyncio.get_running_loop().run_in_executor(None, self._keep_all)
@@ -122,7 +123,7 @@ class NoteReading:
     def _keep_all(self) -> None:
         while texts := self._taken():
             try:
-                self._objects.see(texts.items())
+                self._bases.see((path, data) for (path, _digest), data in texts.items())
             except (OSError, StorageFailedError) as error:
                 log.warning("texts that were served could not be kept", extra={"error": str(error)})
                 continue
@@ -131,7 +132,7 @@ class NoteReading:
                 while len(self._kept) > _KEPT:
                     self._kept.popitem(last=False)
 
-    def _taken(self) -> dict[str, bytes]:
+    def _taken(self) -> dict[tuple[str, str], bytes]:
         with self._lock:
             texts, self._to_keep = self._to_keep, {}
             self._is_keeping = bool(texts)

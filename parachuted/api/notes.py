@@ -81,8 +81,8 @@ class Notes:
         return _answer(call, served or await self._read(call, path, shape))
 
     async def _read(self, call: Call, path: VaultPath, shape: Shape) -> Served:
-        served, content, may_stay = await asyncio.to_thread(self._reading.read, path, shape, call.sight)
-        self._reading.keep(content)
+        served, real, content, may_stay = await asyncio.to_thread(self._reading.read, path, shape, call.sight)
+        self._reading.keep(real, content)
         if may_stay:
             self._reading.remember(path, shape, served)
         return served

@@ -16,8 +16,10 @@ from parachuted.access.run_records import RunAccess
 from parachuted.api.answers import json_value
 from parachuted.api.fields import Nothing, sentence_of
 from parachuted.api.watching import readable
+from parachuted.errors import ConflictError, NotFoundError
 from parachuted.events.audit import EventType
 from parachuted.keys import Capability, Grant, Identity
+from parachuted.vault import VaultPath
 
 _Model = TypeVar("_Model", bound=BaseModel)
 SMALL_BODY = 1 << 20
@@ -53,6 +55,15 @@ class Call:
     def runs(self) -> RunAccess:
         """What they are told of runs here."""
         return RunAccess(self.sight, self.reading)
+
+    def conflict(self, error: ConflictError, *paths: VaultPath) -> ConflictError | web.HTTPConflict:
+        """The error as they are told it: to write is not to read, so the texts are for who may read all of these, links followed."""
+        try:
+            for path in paths:
+                AccessFilter(self.sight.root, self.reading).find(path)
+        except NotFoundError:
+            return web.HTTPConflict(text=error.message)
+        return error
 
     def named(self, name: str) -> str:
         """What stands in the path under that name."""

@@ -159,7 +159,7 @@ class Sync:
         """`POST /api/sync/push`."""
         body = await call.body(PushBody)
         pushing = Push(
-            store=self._parts.store, objects=self._parts.objects, sight=call.sight, readable=readable(call.identity),
+            store=self._parts.store, sight=call.sight, readable=readable(call.identity),
             author=self._desk.author(), root=body.root,
         )  # fmt: skip
         for file in body.files:
@@ -171,7 +171,7 @@ class Sync:
     async def pull(self, call: Call) -> web.Response:
         """`POST /api/sync/pull`. What is handed out is kept, after the answer, as a base that a push may name."""
         body = await call.body(PullBody)
-        pulling = Pull(root=body.root, vault=self._parts.root, objects=self._parts.objects, sight=call.sight)
+        pulling = Pull(root=body.root, vault=self._parts.root, bases=self._parts.store.bases, sight=call.sight)
         answer = await asyncio.to_thread(pulling.read, body.paths)
         call.touched.extend(pulling.touched)
         asyncio.get_running_loop().run_in_executor(None, pulling.keep)

@@ -15,7 +15,7 @@ from parachuted.api.writable import refuse_programs
 from parachuted.errors import ConflictError, NotFoundError, ParachuteError, PathRefusedError, StorageFailedError
 from parachuted.keys import Grant
 from parachuted.sync import BINARY_SUFFIXES, can_be_merged, put_whole
-from parachuted.vault import Author, Content, Objects, Store, VaultPath, VaultRoot, digest_of, printable
+from parachuted.vault import Author, Bases, Content, Store, VaultPath, VaultRoot, digest_of, printable
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,6 @@ class Push:
     """Puts files below a root and remembers what became of each. Blocks on the disk."""
 
     store: Store
-    objects: Objects
     sight: AccessFilter
     readable: Grant
     author: Author
@@ -44,9 +43,9 @@ class Push:
             refuse_programs(place)
             data = _bytes(content, is_binary=is_binary)
             refuse_watching_beyond(self.readable, self.store, place, lambda _before: data)
-            put = put_whole(self.store, self.objects, place, data, self.author, base=base)
+            put = put_whole(self.store, place, data, self.author, base=base, sees=self.readable.sees)
         except ConflictError as error:
-            self._clash(path, error)
+            self._clash(path, place, error)
         except ParachuteError as error:
             self._add(path, "refused", message=error.message)
         else:
@@ -69,10 +68,13 @@ class Push:
     ) -> None:  # fmt: skip
         self.results.append({"path": printable(path), "status": status, "hash": digest, "replaced": replaced, "message": message})
 
-    def _clash(self, path: str, error: ConflictError) -> None:
+    def _clash(self, path: str, place: VaultPath, error: ConflictError) -> None:
+        """Texts of the vault are for who may read them: to write is not to read."""
         is_text = can_be_merged(error.base, error.ours, error.theirs)
         base, ours, theirs = (_content(data, is_binary=not is_text) for data in (error.base, error.ours, error.theirs))
         digest = digest_of(error.theirs)
+        if not self.readable.sees(place):
+            base, theirs = "", ""
         conflict: told.PushConflict = {
             "path": printable(path), "base": base or None, "ours": ours, "theirs": theirs, "theirs_hash": digest, "is_binary": not is_text,
         }  # fmt: skip
@@ -86,10 +88,10 @@ class Pull:
 
     root: VaultPath
     vault: VaultRoot
-    objects: Objects
+    bases: Bases
     sight: AccessFilter
     touched: list[str] = field(default_factory=list)
-    handed_out: list[bytes] = field(default_factory=list)
+    handed_out: list[tuple[str, bytes]] = field(default_factory=list)
 
     def read(self, paths: Iterable[str]) -> told.Pulled:
         """All of them, but for those that cannot be had; at most 64 MB at once."""
@@ -104,18 +106,17 @@ class Pull:
                 continue
             room -= len(content.data)
             self.touched.append(place)
-            self.handed_out.append(content.data)
+            self.handed_out.append((place, content.data))
             files.append(_pulled(path, content))
         return {"files": files, "errors": errors}
 
     def keep(self) -> None:
         """Keep what was handed out as bases that a push may name; those that cannot be kept clash, should it come to that."""
-        for data in self.handed_out:
-            if digest_of(data) not in self.objects:
-                try:
-                    self.objects.put(data)
-                except StorageFailedError as error:
-                    log.warning("a text that a device has could not be kept as a base", extra={"error": error.message})
+        for path, data in self.handed_out:
+            try:
+                self.bases.keep(path, data)
+            except StorageFailedError as error:
+                log.warning("a text that a device has could not be kept as a base", extra={"error": error.message})
 
     def _content(self, path: VaultPath, room: int) -> Content:
         size = self.vault.size(path)

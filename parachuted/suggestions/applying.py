@@ -8,7 +8,7 @@ from parachuted.errors import ConflictError, EditRefusedError, NotFoundError, Pa
 from parachuted.suggestions.payload import text_after
 from parachuted.suggestions.suggestion import Suggestion
 from parachuted.suggestions.targets import check_target
-from parachuted.vault import Author, Objects, Store, VaultPath, VaultRoot, Written, printable
+from parachuted.vault import Author, Store, VaultPath, VaultRoot, Written, printable
 
 _LARGEST_TARGET = 8 << 20
 
@@ -35,8 +35,8 @@ class Applied:
 class Applier:
     """Plans and applies. Blocks on the disk. No link is followed."""
 
-    def __init__(self, root: VaultRoot, store: Store, objects: Objects) -> None:
-        self._root, self._store, self._objects = root, store, objects
+    def __init__(self, root: VaultRoot, store: Store) -> None:
+        self._root, self._store = root, store
 
     def plan(self, suggestion: Suggestion) -> Planned:
         """What it would do, on the text that it was decided on. Raises EditRefusedError, NotFoundError, PathRefusedError."""
@@ -82,7 +82,7 @@ class Applier:
         except NotFoundError:
             return Applied(why="the file is gone", ours=None, theirs=None)
         is_same = present.digest == suggestion.base
-        base = present.data if is_same else self._objects.get(str(suggestion.base))
+        base = present.data if is_same else self._store.bases.text(path, str(suggestion.base))
         if base is None:
             return Applied(why="the file was changed since, and the text that this was decided on is not kept", theirs=present.data)
         try:
@@ -113,10 +113,12 @@ class Applier:
             raise EditRefusedError(f"{printable(path)} is there already; suggest to update it")
         if suggestion.base in {None, present.digest}:
             return present.data, present.digest
-        known = self._objects.get(str(suggestion.base))
+        known = self._store.bases.text(path, str(suggestion.base))
         if known is None:
-            raise NotFoundError(f"the text this was decided on ({str(suggestion.base)[:12]}) is not kept; read {printable(path)} again")
-        self._objects.put(known)
+            raise NotFoundError(
+                f"the text this was decided on ({str(suggestion.base)[:12]}) is not one of {printable(path)}; read it again"
+            )
+        self._store.bases.keep(path, known)
         return known, suggestion.base
 
     def _straight(self, path: str) -> VaultPath:

@@ -79,7 +79,7 @@ class Suggestions:
     def __init__(self, parts: SuggestionParts) -> None:
         self._parts = parts
         self.shelf = Shelf(store=parts.store, state=parts.state, sealer=Sealer(parts.home), clock=parts.clock, size=parts.root.size)
-        self._applier = Applier(parts.root, parts.store, parts.objects)
+        self._applier = Applier(parts.root, parts.store)
         self._busy: set[str] = set()
         self._hands = WeakValueDictionary[str, asyncio.Lock]()
         self._unsettled = {record.suggestion.id for record in self.shelf.all() if record.applying is not None}

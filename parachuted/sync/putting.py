@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from parachuted.errors import ConflictError, NotFoundError, StorageFailedError
-from parachuted.vault import Author, Objects, Store, VaultPath, Written, printable
+from parachuted.vault import Author, Store, VaultPath, Written, printable
 
 _ATTEMPTS = 5
 Outcome: TypeAlias = Literal["created", "written", "merged", "unchanged"]
@@ -30,8 +31,11 @@ def can_be_merged(*texts: bytes) -> bool:
         return False
 
 
-def put_whole(store: Store, objects: Objects, path: VaultPath, data: bytes, author: Author, *, base: str | None = None) -> Put:
-    """Make the file, or put `data` in its place; `base` is the digest of the text that it was made from. Blocks on the disk.
+def put_whole(
+    store: Store, path: VaultPath, data: bytes, author: Author, *, base: str | None = None, sees: Callable[[str], bool] | None = None
+) -> Put:  # fmt: skip
+    """Make the file, or put `data` in its place; `base` is the digest of the text that it was made from, which stood there, or, where
+    `sees` sees them, at a path that the file had before. Blocks on the disk.
 
     A text that moved on from the base is merged. Raises ConflictError, with the text that stands there, which is kept as a base for the
     next attempt, where the two clash, the base is not known, or one of them is no text; PathRefusedError, StorageFailedError.
@@ -50,15 +54,15 @@ def put_whole(store: Store, objects: Objects, path: VaultPath, data: bytes, auth
         if base is None:
             written = store.replace(path, data, author)
             return _told(written, replaced=written.before)
-        known = present.data if base == present.digest else objects.get(base)
+        known = present.data if base == present.digest else store.bases.text(path, base, sees)
         if known is None or (base != present.digest and not can_be_merged(known, data, present.data)):
-            objects.put(present.data)
+            store.bases.keep(path, present.data)
             raise ConflictError(base=known or b"", ours=data, theirs=present.data)
-        objects.put(known)
+        store.bases.keep(path, known)
         try:
-            return _told(store.replace(path, data, author, base=base))
+            return _told(store.replace(path, data, author, base=base, sees=sees))
         except ConflictError as error:
-            objects.put(error.theirs)
+            store.bases.keep(path, error.theirs)
             raise
         except NotFoundError:
             continue  # it went in between

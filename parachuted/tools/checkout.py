@@ -184,17 +184,17 @@ class Checkout:
                 f"{self._grant.agent} is granted {len(paths):,} files of {total >> 20:,} MB, and a container is given at most "
                 f"{MOST_FILES:,} of {MOST_BYTES >> 20} MB; narrow its paths"
             )
-        size, seen = 0, dict[str, bytes]()
+        size, seen = 0, dict[VaultPath, bytes]()
         with _disk("the agent's copy of the notes could not be made"):
             for path, entry in paths:
                 data = self._take(path, entry)
                 size += len(data or b"")
                 if data is not None and path.endswith(NOTE_SUFFIXES) and len(data) <= _LARGEST_BASE:
-                    seen[self._held[path].digest] = data
+                    seen[path] = data
                 if len(seen) >= _SEEN_AT_ONCE:
-                    self._objects.see(seen.items())
+                    self._store.bases.see(seen.items())
                     seen = {}
-            self._objects.see(seen.items())
+            self._store.bases.see(seen.items())
             for name, mark in self._folder.walk(MOST_FILES * 2).files.items():  # nobody is at work in it yet
                 self._held[name].mark = mark
             outside = copy_outside(
@@ -290,7 +290,7 @@ class Checkout:
 
     def _keep_base(self, path: VaultPath, content: Content) -> None:
         if path.endswith(NOTE_SUFFIXES) and len(content.data) <= _LARGEST_BASE:
-            self._objects.see([(content.digest, content.data)])
+            self._store.bases.see([(path, content.data)])
 
     def _changed(self, walked: Walked) -> set[str]:
         """Paths of the copy that the agent changed, or took away."""
@@ -481,7 +481,7 @@ class Checkout:
         try:
             self._data(act)
         except ReadRefusedError:
-            self._objects.see([(digest_of(data), data)])
+            self._store.bases.see([(act.path, data)])
             self._held[act.path] = _Held(digest_of(data), None, None)
         else:
             self._put_back(act.path)

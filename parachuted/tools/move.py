@@ -118,11 +118,12 @@ class Mover:
 
     def move(
         self, source: VaultPath, target: VaultPath, author: Author, *,
-        base: str | None, files: Iterable[str], may_write: Callable[[str], bool],
+        base: str | None, files: Iterable[str], may_write: Callable[[str], bool], may_count: Callable[[str], bool] = lambda _path: True,
     ) -> Moved:  # fmt: skip
         """Move the note and rewrite links, each note a write of its own, in those that `may_write` allows.
 
-        `files` are all files of the vault. Raises ConflictError when the target is taken, or the note is not of digest `base`.
+        `files` are all files of the vault; `left` counts links in the notes that `may_count` allows. Raises ConflictError when the target
+        is taken, or the note is not of digest `base`.
         """
         before = FileNames({source, *files})
         rewriting = Rewriting(source=source, target=target, before=before, after=before.moved(source, target))
@@ -132,7 +133,7 @@ class Mover:
         for note in sorted(sources):
             done, stays = self._rewrite(VaultPath(note), rewriting, author, may_write=may_write(note))
             rewritten += [done] if done is not None and done.changed else []
-            left += stays
+            left += stays if may_count(note) else 0
         return Moved(written=written, rewritten=tuple(rewritten), left=left)
 
     def _rewrite(self, path: VaultPath, rewriting: Rewriting, author: Author, *, may_write: bool) -> tuple[Written | None, int]:

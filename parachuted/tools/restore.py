@@ -64,7 +64,7 @@ class Restore:
             if stood is not None:
                 self._stood_at[digest] = stood
             try:
-                restored = await finished(self._put, path, chosen, base, run)
+                restored = await finished(self._put, path, chosen, base, run, sees)
                 if restored.run is not None:
                     await self._notice([path])
             finally:
@@ -115,7 +115,7 @@ class Restore:
             return first
         return versions[places[0] - 1] if places[0] else Version(path=first.path, digest=None, by=first.by, kind="deleted")
 
-    def _put(self, path: VaultPath, chosen: Version, base: str | None, run: str | None) -> Restored:
+    def _put(self, path: VaultPath, chosen: Version, base: str | None, run: str | None, sees: Callable[[str], bool]) -> Restored:
         digest = self._kept(path, str(chosen.digest))
         try:
             present: str | None = self._store.read(path, keep=True).digest
@@ -127,17 +127,19 @@ class Restore:
         act = new_act(RESTORE, self._clock(), watcher=printable(path), reason=f"restored {printable(path)} {what}", carries=True)
         act.begin(self._history)
         try:
-            written = self._written(path, digest, present, base, act.author)
+            written = self._written(path, digest, present, base, act.author, sees)
         except Exception:
             act.end(self._history, self._objects, self._clock(), f"{act.reason}: refused, and nothing was written")
             raise
         act.end(self._history, self._objects, self._clock(), act.reason)
         return Restored(path=path, version=digest, before=written.before, after=written.after, merged=written.merged, run=act.run)
 
-    def _written(self, path: VaultPath, digest: str, present: str | None, base: str | None, author: Author) -> Written:
+    def _written(
+        self, path: VaultPath, digest: str, present: str | None, base: str | None, author: Author, sees: Callable[[str], bool]
+    ) -> Written:  # fmt: skip
         if present is None:
             if base is not None:
-                raise ConflictError(base=self._objects.get(base) or b"", ours=self._objects.get(digest) or b"", theirs=b"")
+                raise ConflictError(base=self._store.bases.text(path, base, sees) or b"", ours=self._objects.get(digest) or b"", theirs=b"")
             return self._store.place(path, digest, author, is_new=True)
         try:
             return self._store.place(path, digest, author, base=base or present)
@@ -145,7 +147,7 @@ class Restore:
             data = self._objects.get(digest)
             if data is None or len(data) > _LARGEST_MERGED:
                 raise
-            return self._store.replace(path, data, author, base=base or present)
+            return self._store.replace(path, data, author, base=base or present, sees=sees)
 
     def _kept(self, path: VaultPath, digest: str) -> str:
         """See that the text is kept for good, also one that was only seen."""

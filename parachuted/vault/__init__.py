@@ -1,5 +1,6 @@
 """Vault: the folder of notes. What is on disk, and the one writer."""
 
+from parachuted.vault.bases import Bases
 from parachuted.vault.batch import Edits
 from parachuted.vault.diff import count_changed, diff_of
 from parachuted.vault.edits import AppendToSection, DeleteKey, Edit, ReplaceAll, ReplaceSection, SetKey, apply_edit
@@ -38,6 +39,7 @@ __all__ = [
     "UNDO",
     "AppendToSection",
     "Author",
+    "Bases",
     "Content",
     "DeleteKey",
     "Edit",

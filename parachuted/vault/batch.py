@@ -8,6 +8,7 @@ alone.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from datetime import datetime
 
 from parachuted.errors import ParachuteError, StorageFailedError
 from parachuted.vault import swap
+from parachuted.vault.bases import Bases
 from parachuted.vault.history import Author, History, Write
 from parachuted.vault.late import Late, is_being_written
 from parachuted.vault.objects import Objects
@@ -64,6 +66,7 @@ class Batch:
 
     root: VaultRoot
     objects: Objects
+    bases: Bases
     history: History
     late: Late
     clock: Callable[[], datetime]
@@ -94,7 +97,7 @@ class Batch:
             with contextlib.suppress(ParachuteError, OSError):
                 path = self.resolve(edits.path)
                 content = self.root.read(path)
-                decided = decide_all(edits.wishes, content.data, self.objects.get)
+                decided = decide_all(edits.wishes, content.data, functools.partial(self.bases.text, path))
                 if path in turns or decided.data == content.data:
                     continue
                 if path.folder not in folders:

@@ -181,6 +181,12 @@ class History:
         """All writes of that path, oldest first."""
         return self._writes("path = ? AND state != 'void' ORDER BY id", (path,))
 
+    def knows_text(self, path: str, digest: str) -> bool:
+        """Whether a text of that digest was written, replaced or noticed at that path."""
+        written = "SELECT 1 FROM writes WHERE path = ? AND (before = ? OR after = ?) AND state != 'void' LIMIT 1"
+        seen = "SELECT 1 FROM sightings WHERE path = ? AND digest = ? LIMIT 1"
+        return bool(self._rows(written, (path, digest, digest)) or self._rows(seen, (path, digest)))
+
     def writes_by(self, run: str) -> list[Write]:
         """All writes of that run, oldest first."""
         return self._writes("run = ? AND state != 'void' ORDER BY id", (run,))

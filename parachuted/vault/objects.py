@@ -8,6 +8,8 @@ import os
 import re
 import secrets
 import threading
+import time
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +21,8 @@ from parachuted.vault.texts import Texts
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _UNFINISHED = "unfinished"
 _PREFIX = 2
+_PLACES = 20_000
+_PLACES_ARE_KEPT_S = 90 * 24 * 60 * 60
 
 
 class Kept(NamedTuple):
@@ -36,6 +40,8 @@ class Objects:
         """`folder` is made when it is missing."""
         self._folder = folder
         self._dropping = threading.Lock()
+        self._placing = threading.Lock()
+        self._places: OrderedDict[tuple[str, str], None] = OrderedDict()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._seen = Texts(folder / "seen.db")
 
@@ -133,9 +139,28 @@ class Objects:
         """Keep contents that were only seen, under their digests, as long as nothing happens to this machine. Raises OSError."""
         self._seen.put(texts)
 
+    def stood(self, places: Iterable[tuple[str, str]]) -> None:
+        """Remember that texts stood at paths, as pairs of path and digest: edits of those files may be decided on them. Where that cannot
+        be remembered for long, it is as long as this program runs.
+        """
+        now = int(time.time())
+        with self._placing:
+            new = [pair for pair in dict.fromkeys(places) if pair not in self._places]
+            self._places.update(dict.fromkeys(new))
+            while len(self._places) > _PLACES:
+                self._places.popitem(last=False)
+        if new:
+            with contextlib.suppress(OSError):
+                self._seen.put_places([(os.fsencode(path), digest) for path, digest in new], now)
+
+    def has_stood(self, path: str, digest: str) -> bool:
+        """Whether that text is remembered to have stood there."""
+        return (path, digest) in self._places or self._seen.has_place(os.fsencode(path), digest)
+
     def forget_seen(self, wanted: Iterable[str]) -> None:
-        """Drop what was only seen, but for these digests: the texts that a next difference can begin at."""
+        """Drop what was only seen, but for these digests: the texts that a next difference can begin at; and where texts stood long ago."""
         self._seen.keep_only(wanted)
+        self._seen.forget_places(int(time.time()) - _PLACES_ARE_KEPT_S)
 
     def get(self, digest: str) -> bytes | None:
         """The content of that digest, or None when it is not here or no longer what it was."""

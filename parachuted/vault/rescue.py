@@ -12,12 +12,11 @@ from parachuted.vault.copies import copy_names
 from parachuted.vault.edits import ReplaceAll
 from parachuted.vault.history import Author
 from parachuted.vault.identity import new_id
-from parachuted.vault.objects import Objects
 from parachuted.vault.paths import VaultPath, printable
 from parachuted.vault.store import Store
 
 
-def rescue(store: Store, objects: Objects, now: datetime, *, last_call: bool = False) -> list[str]:
+def rescue(store: Store, now: datetime, *, last_call: bool = False) -> list[str]:
     """Save late writes as the person's they are; returns what a person should know. Blocks on the disk; call it once a second.
 
     What cannot be saved now comes again at the next call. `last_call`: there will be none, so nothing is waited for.
@@ -26,7 +25,7 @@ def rescue(store: Store, objects: Objects, now: datetime, *, last_call: bool = F
     with store.late_files(last_call=last_call) as arrived:
         for file, data in arrived:
             with contextlib.suppress(StorageFailedError):
-                digest = objects.put(data)
+                digest = store.bases.keep(file.path, data)
                 text = _bring_in(store, file.path, data, file.digest, now)
                 file.digest = digest
                 said += [text] if text is not None else []
@@ -37,7 +36,7 @@ def _bring_in(store: Store, path: VaultPath, data: bytes, base: str, now: dateti
     """Merge it with what is there now; where they clash, or nothing can be there, put it beside."""
     author = Author(by="person", causes=(new_id("c", now),))
     try:
-        store.edit(path, ReplaceAll(data=data), author, base=base)
+        store.edit(path, ReplaceAll(data=data), author, base=base, sees=lambda _path: True)  # it was saved where the note was then
     except NotFoundError:
         names: Iterable[str] = chain([path.name], copy_names(path.name, now))
     except (ConflictError, PathRefusedError):

@@ -7,6 +7,7 @@ has moved on it is applied to what is there now if the named place is untouched,
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import threading
 import time
@@ -18,6 +19,7 @@ from typing import TypeVar
 
 from parachuted.errors import ConflictError, NotFoundError, ParachuteError, PathRefusedError, StorageFailedError
 from parachuted.vault import swap
+from parachuted.vault.bases import Bases, Sees
 from parachuted.vault.batch import Batch, Done, Edits
 from parachuted.vault.edits import Edit, ReplaceAll, apply_edit
 from parachuted.vault.history import Author, History, Write
@@ -74,6 +76,7 @@ class Store:
         self._root = root
         self._objects = objects
         self._history = history
+        self.bases = Bases(objects, history)
         self._clock = clock
         self._wrote = wrote
         self._lock = threading.RLock()
@@ -87,7 +90,7 @@ class Store:
         """The content now. `keep` also keeps it as a base that a later write may name."""
         content = self._root.read(path)
         if keep:
-            self._objects.put(content.data)
+            self.bases.keep(path, content.data)
         return content
 
     def resolve(self, path: VaultPath) -> VaultPath:
@@ -104,19 +107,21 @@ class Store:
         """Whether somebody is to be asked before a write, which may then take as long as they do."""
         return self._asking is not None and self._asking.is_asked()
 
-    def edit(self, path: VaultPath, edit: Edit, author: Author, *, base: str | None = None) -> Written:
-        """Apply `edit`, decided on the content of digest `base` (None: on whatever is there).
+    def edit(self, path: VaultPath, edit: Edit, author: Author, *, base: str | None = None, sees: Sees | None = None) -> Written:
+        """Apply `edit`, decided on the content of digest `base` (None: on whatever is there), which stood at that path, or, where `sees`
+        sees them, at a path that the file had before.
 
         Raises EditRefusedError, or ConflictError with both texts when the named place has changed since.
         """
-        return self._made(lambda consent: self._edit(path, edit, author, base, consent), path)
+        return self._made(lambda consent: self._edit(path, Wish(edit=edit, base=base, sees=sees), author, consent), path)
 
-    def _edit(self, path: VaultPath, edit: Edit, author: Author, base: str | None, consent: Consent) -> Written:
+    def _edit(self, path: VaultPath, wish: Wish, author: Author, consent: Consent) -> Written:
+        edit = wish.edit
         with self._writing():
             for pause in _PAUSES_S:
                 target = self._resolved(path)
                 content = self._root.read(target)
-                new, merged = self._decide(edit, content, base)
+                new, merged = self._decide(wish, target, content)
                 if new == content.data:
                     return Written(path=target, before=content.digest, after=content.digest, merged=merged)
                 operation = type(edit).__name__
@@ -135,7 +140,7 @@ class Store:
             for pause in _PAUSES_S:
                 target = self._resolved(path)
                 content = self._root.read(target)
-                decided = decide_all(wishes, content.data, self._objects.get)
+                decided = decide_all(wishes, content.data, functools.partial(self.bases.text, target))
                 if decided.data == content.data:
                     return _answers(decided, Written(path=target, before=content.digest, after=content.digest))
                 operation = type(wishes[0].edit).__name__ if len(wishes) == 1 else "Several"
@@ -154,7 +159,7 @@ class Store:
             return [self._edited_alone(edits) for edits in notes]
         with self._writing():
             batch = Batch(
-                root=self._root, objects=self._objects, history=self._history, late=self._late, clock=self._clock,
+                root=self._root, objects=self._objects, bases=self.bases, history=self._history, late=self._late, clock=self._clock,
                 resolve=self._resolved, take_back=self._take_back, wrote=self._wrote,
             )  # fmt: skip
             found = batch.edit(notes)
@@ -168,9 +173,9 @@ class Store:
         except ParachuteError as error:
             return [error] * len(edits.wishes)
 
-    def replace(self, path: VaultPath, data: bytes, author: Author, *, base: str | None = None) -> Written:
+    def replace(self, path: VaultPath, data: bytes, author: Author, *, base: str | None = None, sees: Sees | None = None) -> Written:
         """Replace the whole content."""
-        return self.edit(path, ReplaceAll(data=data), author, base=base)
+        return self.edit(path, ReplaceAll(data=data), author, base=base, sees=sees)
 
     def create(self, path: VaultPath, data: bytes, author: Author) -> Written:
         """Make a new file, and its folders; raises ConflictError when one is there."""
@@ -228,8 +233,8 @@ class Store:
                 with named_errors(path), self._root.opened_folder(target.folder) as folder, swap.opened(folder, target.name) as original:
                     before = keep_open(self._objects, original)
                     if base is not None and base != before:
-                        texts = [self._objects.get(digest) or b"" for digest in (base, before)]
-                        raise ConflictError(base=texts[0], ours=b"", theirs=texts[1])
+                        texts = self.bases.text(target, base), self._objects.get(before)
+                        raise ConflictError(base=texts[0] or b"", ours=b"", theirs=texts[1] or b"")
                     base = before
                     consent.need(lambda: self._intent(target, author, "Delete", before, None))  # noqa: B023  called at once
                     with contextlib.suppress(swap.MovedBaseError):
@@ -303,13 +308,13 @@ class Store:
             texts=lambda: kept_texts(self._objects, base, digest),
         )  # fmt: skip
 
-    def _decide(self, edit: Edit, content: Content, base: str | None) -> tuple[bytes, bool]:
-        if base is None or base == content.digest:
-            return apply_edit(edit, content.data), False
-        known = self._objects.get(base)
+    def _decide(self, wish: Wish, path: VaultPath, content: Content) -> tuple[bytes, bool]:
+        if wish.base is None or wish.base == content.digest:
+            return apply_edit(wish.edit, content.data), False
+        known = self.bases.text(path, wish.base, wish.sees)
         if known is None:
-            raise NotFoundError(f"the text this edit was decided on ({base[:12]}) is not kept; read the note again")
-        return rebase(edit, known, content.data), True
+            raise NotFoundError(f"the text this edit was decided on ({wish.base[:12]}) is not known as one of this note's; read it again")
+        return rebase(wish.edit, known, content.data), True
 
     def _replace(
         self, path: VaultPath, content: Content, data: bytes, author: Author, *, operation: str, merged: bool, patient: bool
@@ -413,7 +418,7 @@ class Store:
     def _expected(self, path: VaultPath, base: str | None) -> Content:
         content = self._root.read(path)
         if base is not None and base != content.digest:
-            raise ConflictError(base=self._objects.get(base) or b"", ours=b"", theirs=content.data)
+            raise ConflictError(base=self.bases.text(path, base) or b"", ours=b"", theirs=content.data)
         return content
 
     @contextlib.contextmanager

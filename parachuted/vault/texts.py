@@ -13,6 +13,7 @@ from pathlib import Path
 
 from parachuted.errors import StorageFailedError
 
+_STOOD = "INSERT INTO places (path, digest, at) VALUES (?, ?, ?) ON CONFLICT (path, digest) DO UPDATE SET at = excluded.at"
 _GARBLED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
@@ -53,6 +54,29 @@ class Texts:
         except (sqlite3.Error, OSError) as error:
             raise StorageFailedError(f"{self._path.name} could not be made anew: {error}") from error
 
+    def put_places(self, places: Iterable[tuple[bytes, str]], at: int) -> None:
+        """Remember that contents of these digests stood at these paths, at that moment in seconds since 1970. Raises OSError."""
+        with self._lock:
+            try:
+                with self._database:
+                    self._database.executemany(_STOOD, [(*place, at) for place in places])
+            except sqlite3.Error as error:
+                raise OSError(f"where texts stood could not be kept: {error}") from error
+
+    def has_place(self, path: bytes, digest: str) -> bool:
+        """Whether a content of that digest is remembered to have stood there."""
+        with self._lock:
+            try:
+                row = self._database.execute("SELECT 1 FROM places WHERE path = ? AND digest = ?", (path, digest)).fetchone()
+            except sqlite3.Error:
+                return False
+        return row is not None
+
+    def forget_places(self, before: int) -> None:
+        """Forget where contents stood that were not seen there since. A fault leaves more than was wanted."""
+        with self._lock, contextlib.suppress(sqlite3.Error), self._database:
+            self._database.execute("DELETE FROM places WHERE at < ?", (before,))
+
     def get(self, digest: str) -> bytes | None:
         """The content of that digest, as it was put; None when it is not kept."""
         with self._lock:
@@ -91,6 +115,9 @@ def _open(path: Path) -> sqlite3.Connection:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = OFF")
         database.execute("CREATE TABLE IF NOT EXISTS texts (digest TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID")
+        database.execute(
+            "CREATE TABLE IF NOT EXISTS places (path BLOB, digest TEXT, at INTEGER NOT NULL, PRIMARY KEY (path, digest)) WITHOUT ROWID"
+        )
     except sqlite3.DatabaseError:
         database.close()
         raise

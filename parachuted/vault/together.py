@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from parachuted.errors import ConflictError, ParachuteError
+from parachuted.vault.bases import Sees
 from parachuted.vault.edits import Edit, apply_edit
 from parachuted.vault.rebase import rebase
 from parachuted.vault.root import digest_of
@@ -13,10 +14,13 @@ from parachuted.vault.root import digest_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """An edit, decided on the content of digest `base` (None: on whatever is there)."""
+    """An edit, decided on the content of digest `base` (None: on whatever is there), which stood at its path, or, where `sees` sees them,
+    at a path that the file had before.
+    """
 
     edit: Edit
     base: str | None = None
+    sees: Sees | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +31,8 @@ class Decided:
     merged: tuple[bool | ParachuteError, ...]
 
 
-def decide_all(wishes: Sequence[Wish], data: bytes, known: Callable[[str], bytes | None]) -> Decided:
-    """Apply the edits one after the other to `data`. `known` answers the text of a digest."""
+def decide_all(wishes: Sequence[Wish], data: bytes, known: Callable[[str, Sees | None], bytes | None]) -> Decided:
+    """Apply the edits one after the other to `data`. `known` answers the text of a base, for who `sees` some paths."""
     merged: list[bool | ParachuteError] = []
     first, digest = data, digest_of(data)
     for wish in wishes:
@@ -37,7 +41,7 @@ def decide_all(wishes: Sequence[Wish], data: bytes, known: Callable[[str], bytes
             if base is None or base == (digest if data is first else digest_of(data)):
                 data, is_merged = apply_edit(wish.edit, data), len(wishes) > 1
             else:
-                text = first if base == digest else known(base)
+                text = first if base == digest else known(base, wish.sees)
                 data, is_merged = rebase(wish.edit, _kept(text, wish, data), data), True
         except ParachuteError as error:
             merged.append(error)
@@ -48,6 +52,7 @@ def decide_all(wishes: Sequence[Wish], data: bytes, known: Callable[[str], bytes
 
 def _kept(text: bytes | None, wish: Wish, data: bytes) -> bytes:
     if text is None:
-        message = f"the text this edit was decided on ({str(wish.base)[:12]}) is not kept, so nothing can be merged; nothing was written"
+        name = str(wish.base)[:12]
+        message = f"the text this edit was decided on ({name}) is not known as one of this note's, so nothing was merged or written"
         raise ConflictError(message, base=b"", ours=apply_edit(wish.edit, data), theirs=data)
     return text

@@ -12,7 +12,7 @@ from parachuted.api import note_reading
 from parachuted.api.note_reading import NoteReading, is_note
 from parachuted.errors import NotFoundError
 from parachuted.keys import Grant
-from parachuted.vault import Entry, Index, Objects, VaultPath, VaultRoot, digest_of
+from parachuted.vault import Bases, Entry, History, Index, Objects, VaultPath, VaultRoot, digest_of
 
 PATH = VaultPath("a.md")
 
@@ -23,7 +23,8 @@ class Desk:
     def __init__(self, vault: Path, home: Path) -> None:
         self.file = vault / PATH
         self.root, self.index, self.objects = VaultRoot(vault), Index(), Objects(home / "objects")
-        self.reading = NoteReading(self.root, self.index, self.objects)
+        self.history = History(home / "history.db")
+        self.reading = NoteReading(self.root, self.index, Bases(self.objects, self.history))
         self.sight = AccessFilter(self.root, Grant(alternatives=None))
         self.write(b"# one\n")
 
@@ -34,7 +35,7 @@ class Desk:
 
     def served(self, shape: note_reading.Shape = "json") -> bool:
         """Read it, and remember it where that is allowed; whether it was."""
-        served, _content, may_stay = self.reading.read(PATH, shape, self.sight)
+        served, _real, _content, may_stay = self.reading.read(PATH, shape, self.sight)
         if may_stay:
             self.reading.remember(PATH, shape, served)
         return may_stay
@@ -46,6 +47,7 @@ def desk(vault, home, monkeypatch):
     made = Desk(vault, home)
     yield made
     made.objects.close()
+    made.history.close()
 
 
 def test_an_answer_is_given_again_while_the_file_is_the_same(desk: Desk):
@@ -121,18 +123,19 @@ def test_a_link_to_what_is_no_note_is_nothing(desk: Desk):
 
 
 async def test_what_was_served_is_kept_once_as_a_base(desk: Desk):
-    _served, content, _ = desk.reading.read(PATH, "json", desk.sight)
+    _served, real, content, _ = desk.reading.read(PATH, "json", desk.sight)
     for _ in range(3):
-        desk.reading.keep(content)
+        desk.reading.keep(real, content)
     await desk.reading.kept()
 
     assert desk.objects.get(content.digest) == b"# one\n"
+    assert desk.objects.has_stood(PATH, content.digest)
 
 
 async def test_a_disk_that_refuses_to_keep_it_refuses_no_answer(desk: Desk, caplog):
-    _served, content, _ = desk.reading.read(PATH, "json", desk.sight)
+    _served, real, content, _ = desk.reading.read(PATH, "json", desk.sight)
     desk.objects.close()
-    desk.reading.keep(content)
+    desk.reading.keep(real, content)
     await asyncio.wait_for(desk.reading.kept(), 10)
 
     assert "could not be kept" in caplog.text

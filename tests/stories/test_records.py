@@ -245,3 +245,31 @@ async def test_a_note_that_came_from_elsewhere_shows_its_past_since_then(live: L
     assert (arrived["added"], arrived["removed"]) == (None, None)
     assert first not in json.dumps([history, versions, answer])
     assert (gone, refused, back) == (404, 404, 200)
+
+
+async def test_links_that_a_move_leaves_are_counted_in_notes_that_are_seen(live: Live, vault):
+    save(vault / "Shop/a.md", "# A\n")
+    for path in ("Shop/b.md", "Private/c.md", "Private/d.md"):
+        save(vault / path, "See [a](/Shop/a.md) and [[Shop/a]].\n")
+    async with live() as life:
+        key = key_of(life, "vault:read,write", paths=["Shop/**"])
+        status, moved = await call(life, "POST", "/api/notes/Shop/a.md/move", json={"to": "Shop/z.md"}, headers=key)
+        await life.settled()
+
+    assert (status, [one["path"] for one in moved["rewritten"]], moved["left"]) == (200, ["Shop/b.md"], 0)
+
+
+async def test_a_plan_and_a_look_count_and_name_what_is_seen(live: Live, vault):
+    save(vault / "Shop/stock.md", "# Stock\n")
+    for folder in ("Shop", "Private", "Other"):
+        save(vault / f"{folder}/AGENTS.md", note(folder, watch=["Shop/stock.md"]))
+    async with live(bubble__quiet_s=60, bubble__max_wait_s=60) as life:
+        key = key_of(life, "curator:read,write", "vault:read", paths=["Shop/**"])
+        _, plan = await call(life, "POST", "/api/bubble/plan", json={"path": "Shop/stock.md"}, headers=key)
+        _, look = await call(life, "POST", "/api/bubble/run", json={"path": "Shop/stock.md"}, headers=key)
+        _, whole = await call(life, "POST", "/api/bubble/plan", json={"path": "Shop/stock.md"})
+        own = [task.id for task in life.daemon.queue.all() if task.watcher == SHOP]
+
+    assert (whole["most_runs"], plan["most_runs"], look["most_runs"]) == (3, 1, 1)
+    assert plan["most_cost_usd"] == pytest.approx(whole["most_cost_usd"] / 3, abs=1e-4)
+    assert look["tasks"] == own

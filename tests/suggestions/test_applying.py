@@ -14,17 +14,17 @@ ME = Author(by="suggestion:s0000000001", run="r-2", causes=("c-1",))
 
 @pytest.fixture
 def applier(office) -> Applier:
-    return Applier(office.root, office.store, office.objects)
+    return Applier(office.root, office.store)
 
 
 def test_a_text_that_is_not_kept_cannot_be_what_it_was_decided_on(office, applier):
     office.write("a.md", "one\n")
-    with pytest.raises(NotFoundError, match="is not kept"):
+    with pytest.raises(NotFoundError, match="is not one of"):
         applier.plan(suggestion(path="a.md", base="0" * 64))
 
 
 def test_what_was_decided_on_an_earlier_text_is_planned_on_that(office, applier):
-    digest = office.objects.put(b"one\n")
+    digest = office.store.bases.keep("a.md", b"one\n")
     office.write("a.md", "one\nmore\n")
     planned = applier.plan(suggestion(path="a.md", base=digest, payload={"text": "two\n"}))
     assert (planned.before, planned.after, planned.base) == (b"one\n", b"two\n", digest)
@@ -38,7 +38,7 @@ def test_when_the_earlier_text_is_lost_nothing_is_written_over_what_stands_there
 
 
 def test_what_is_done_already_is_not_done_again(office, applier):
-    digest = office.objects.put(b"# A\n")
+    digest = office.store.bases.keep("a.md", b"# A\n")
     addition = suggestion(path="a.md", base=digest, payload={"section": "S", "content": "x", "append": True})
     office.write("a.md", "# A\n")
     assert applier.apply(addition, ME).written.changed

@@ -26,7 +26,7 @@ async def test_what_an_agent_suggests_says_who_in_which_run_and_what_it_had_read
     taint = Taint()
     made = tool(office, origin=lambda: taint.origin, read={"a.md": digest})
     taint.read("Inbox/x.md", "web")
-    office.objects.put(b"one\n")
+    office.store.bases.keep("a.md", b"one\n")
     office.write("a.md", "another\n")
     answer = await call_tool((made,), "suggest_change", asked())
     (found,) = office.suggestions.all()

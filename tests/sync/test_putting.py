@@ -23,7 +23,7 @@ def desk(vault, home):
     store = Store(VaultRoot(vault), objects, history, lambda: datetime(2026, 11, 22, tzinfo=UTC))
 
     def put(path: str, data: bytes, base: bytes | str | None = None):
-        return put_whole(store, objects, VaultPath(path), data, ME, base=digest(base) if isinstance(base, bytes) else base)
+        return put_whole(store, VaultPath(path), data, ME, base=digest(base) if isinstance(base, bytes) else base)
 
     yield put, objects
     store.close()

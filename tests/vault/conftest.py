@@ -31,12 +31,12 @@ class Shelf:
     now: datetime
 
     def put(self, path: str, text: str | bytes) -> str:
-        """Save a file as a person would, and keep its text; returns the digest."""
+        """Save a file as a person would, and keep its text as one that was read there; returns the digest."""
         data = text if isinstance(text, bytes) else text.encode()
         file = self.vault / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)
-        return self.objects.put(data)
+        return self.store.bases.keep(path, data)
 
     def text(self, path: str) -> str:
         """What a file holds."""

@@ -278,7 +278,7 @@ def test_what_a_program_wrote_too_late_is_saved_whoever_objects(store, shelf, as
         late.truncate()
     with finished_by(time.monotonic() + 10) as is_time_left:
         while is_time_left() and "deed!!!" not in shelf.text(NOTE):
-            rescue(store, shelf.objects, NOW)
+            rescue(store, NOW)
 
     assert shelf.text(NOTE) == NEW.replace("thought", "deed!!!")
     assert asked.intents == []

@@ -14,7 +14,7 @@ COPY = "note (Conflicted copy parachute 20261121231502).md"
 
 def rescued(shelf) -> list[str]:
     """Twice, for a system that does not say who writes waits until the text rests."""
-    return [said for _ in range(2) for said in rescue(shelf.store, shelf.objects, shelf.now)]
+    return [said for _ in range(2) for said in rescue(shelf.store, shelf.now)]
 
 
 def test_a_late_text_is_merged_into_what_replaced_it_as_the_persons(shelf):

@@ -74,7 +74,7 @@ def test_a_clash_is_refused_with_all_three_texts_and_the_file_is_left_alone(shel
 
 def test_a_base_that_was_never_kept_is_asked_for_again(shelf):
     shelf.put(NOTE, TEXT)
-    with pytest.raises(NotFoundError, match="read the note again"):
+    with pytest.raises(NotFoundError, match="read it again"):
         shelf.store.edit(NOTE, FACTS, shelf.agent, base="0" * 64)
     (shelf.vault / "kept.md").write_text("a\n")
     base = shelf.store.read(VaultPath("kept.md"), keep=True).digest

@@ -167,7 +167,7 @@ def test_a_person_and_the_writer_at_the_same_time_lose_nothing(torture, capsys):
             acknowledged = [word for number in range(edits) if (word := _agent_appends(at, number)) is not None]
             saved = [b"person%d." % number for number in range(int(person.communicate()[0]))]
             for _ in range(2):
-                rescue(at.opened.store, at.opened.objects, now())
+                rescue(at.opened.store, now())
             files = b"".join(path.read_bytes() for path in at.note.parent.iterdir())
             kept = files + b"".join(_texts(at))
             met += sum(write.operation == "ReplaceAll" for write in at.opened.history.writes_of(NOTE))
@@ -185,7 +185,7 @@ def _agent_appends(at: Table, number: int) -> bytes | None:
         at.opened.store.edit(NOTE, AppendToSection(section="Facts", content=f"- {word.decode()}", create=True), ME)
     except StorageFailedError:
         return None
-    rescue(at.opened.store, at.opened.objects, now())
+    rescue(at.opened.store, now())
     return word
 
 

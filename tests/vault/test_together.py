@@ -12,7 +12,7 @@ def append(line: str, base: str | None = None) -> Wish:
     return Wish(edit=AppendToSection(section="Facts", content=line), base=base)
 
 
-def nothing(_digest: str) -> None:
+def nothing(_digest: str, _sees: object) -> None:
     return None
 
 

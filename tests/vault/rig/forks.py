@@ -242,9 +242,9 @@ def _disturbed(place: Place, shim: Shim, operation: Operation, save: people.Save
             failed = error
         shim.stop()
         for _ in range(2):
-            rescue(opened.store, opened.objects, now())
+            rescue(opened.store, now())
         save.end()
-        rescue(opened.store, opened.objects, now())
+        rescue(opened.store, now())
         wrong += ["still waited for"] if opened.store.expects_late_writes else []
         if failed is None:
             wrong += people.both(place, operation, save)
