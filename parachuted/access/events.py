@@ -44,6 +44,11 @@ class EventShape(Protocol):
         """What its data holds."""
         ...
 
+    @property
+    def path_fields(self) -> Mapping[str, FieldKind]:
+        """Those of its fields that name paths."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilter:
@@ -92,7 +97,7 @@ class EventFilter:
             return None
         if sees_all and reads_all:
             return name, shown
-        text = reads_all or (bool(seen) and all(map(reads.sees, seen)))
+        text = reads_all or (bool(seen) and (reads == grant or all(map(reads.sees, seen))))
         may = {FieldKind.TEXT: text, FieldKind.TEXTS: text, FieldKind.FREE: reads_all, FieldKind.MESSAGE: sees_all}
         told = _told(kind, shown, may)
         return (name, told) if told is shown or named or any(told.values()) else None
@@ -108,7 +113,7 @@ class EventFilter:
 def paths_named(kind: EventShape, data: Data) -> list[str] | None:
     """Every path that the event names; None where a field that holds paths holds something else."""
     try:
-        return [path for name, field in kind.fields.items() for path in paths_in(field, data.get(name))]
+        return [path for name, field in kind.path_fields.items() for path in paths_in(field, data.get(name))]
     except ValueError:
         return None
 

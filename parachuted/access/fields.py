@@ -9,10 +9,13 @@ from types import MappingProxyType
 _LONGEST_ID = 200
 _LONGEST_PATH = 4096
 _MOST_IDS = 10_000
+_NO_NAMES = frozenset({"", ".", ".."})
 
 
 class FieldKind(StrEnum):
     """What a field of an event holds. null stands for none of any kind."""
+
+    __hash__ = str.__hash__  # that of Enum is Python code, and kinds are looked up for each field of each event
 
     PATH = "path"
     """A path of the vault. The event exists only for those for whom the file does."""
@@ -80,7 +83,9 @@ def without_words(value: object) -> object:
 def _is_path(value: object) -> bool:
     if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_PATH:
         return False
-    return not {"", ".", ".."}.intersection(value.replace("\\", "/").split("/")) and "\0" not in value
+    if "\\" in value:
+        value = value.replace("\\", "/")
+    return _NO_NAMES.isdisjoint(value.split("/")) and "\0" not in value
 
 
 def _is_id(value: object) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from parachuted.access.fields import PATH_KINDS, FieldKind
@@ -35,13 +35,15 @@ class EventKind:
     blocks: bool = False
     claude: str = ""
     publisher: str | None = None
+    path_fields: Mapping[str, FieldKind] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        untyped = [field for field, kind in self.fields.items() if not isinstance(kind, FieldKind)]
+        untyped = [name for name, kind in self.fields.items() if not isinstance(kind, FieldKind)]
         if untyped:
             raise ValueError(f"{self.name}: the field {untyped[0][:80]} needs one of the kinds {', '.join(FieldKind)}")
-        quoting = [field for field, kind in self.fields.items() if kind is FieldKind.TEXT]
-        if quoting and PATH_KINDS.isdisjoint(self.fields.values()):
+        object.__setattr__(self, "path_fields", {name: kind for name, kind in self.fields.items() if kind in PATH_KINDS})
+        quoting = [name for name, kind in self.fields.items() if kind is FieldKind.TEXT]
+        if quoting and not self.path_fields:
             raise ValueError(f"{self.name}: {quoting[0][:80]} is text of a note that no field names; add a path, or make it free")
 
     @property

@@ -19,17 +19,15 @@ HEARD = (
     "run.undone", "run.finished", "hook.failed", "vault.problem", "tool.after", "permission.requested", "module.failed",
     "garden.words.said",
 )  # fmt: skip
-LISTENER = f"""
-from parachuted.modules import Module, event, route
+LISTENS = "hooks:\n" + "".join(f"  - {{event: {name}, handler: hear, async: false}}\n" for name in HEARD)
+LISTENER = """
+from parachuted.modules import Module, route
 
 class ListenerModule(Module):
     heard = ()
 
     async def hear(self, data: dict):
         self.heard = [*self.heard, data]
-
-    for one in {HEARD!r}:
-        hear = event(one, is_async=False)(hear)
 
     @route("GET", "/heard")
     async def list_heard(self):
@@ -88,7 +86,7 @@ async def stream_of(life: Life, headers: dict[str, str], last: str) -> list[dict
 async def test_a_module_and_a_key_for_some_notes_hear_nothing_of_the_others(live: Live, vault: Path, tmp_path: Path, trust: str):
     async with live() as life:
         await install(life, EXAMPLES / "daily")
-        listener = written(tmp_path, "listener", LISTENER, "permissions:\n  read: [Work/**]\n")
+        listener = written(tmp_path, "listener", LISTENER, f"permissions:\n  read: [Work/**]\n{LISTENS}")
         told = await install(life, listener, trust)
         assert told["status"] == "running", told["problem"]
         narrow = key_of(life, "*:read", paths=["Work/**"])
@@ -113,7 +111,7 @@ async def test_what_a_module_tells_of_a_note_reaches_those_who_may_read_the_note
     async with live() as life:
         garden = written(tmp_path, "garden", GARDEN, "publishes:\n  garden.words.said: {path: path, words: text, bed: id}\n")
         await install(life, garden, "untrusted")
-        await install(life, written(tmp_path, "listener", LISTENER, "permissions:\n  read: [Work/**]\n"))
+        await install(life, written(tmp_path, "listener", LISTENER, f"permissions:\n  read: [Work/**]\n{LISTENS}"))
         narrow = key_of(life, "*:read", paths=["Work/**"])
 
         async def say(event: str, **fields: object) -> int:
