@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
+from parachuted.access.authority import Entry
 from parachuted.errors import AgentFailedError, AgentStoppedError
-from parachuted.grants.agent_grant import Entry
 
 log = logging.getLogger(__name__)
 

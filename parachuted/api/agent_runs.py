@@ -9,15 +9,15 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from parachuted.access.authority import Authority, Entry
 from parachuted.api.answers import json_answer
 from parachuted.api.fields import Folder, Sent, Whole
 from parachuted.api.parts import Parts
 from parachuted.api.route import Call, Route
 from parachuted.errors import AgentUnavailableError
-from parachuted.grants.agent_grant import Entry
-from parachuted.modules.access import limited_by
 from parachuted.modules.agent_order import Ran
 from parachuted.modules.maintenance import NAME
+from parachuted.vault import new_id
 
 _MODULE = "curator"
 _SHOWN = 80
@@ -117,9 +117,12 @@ class AgentRuns:
     async def _answer(self, call: Call, name: str, body: RunBody, entry: Entry) -> web.Response:
         names = ("working_directory", "timeout_s", "max_turns", "max_cost_usd")
         options = {one: getattr(body, one) for one in names if getattr(body, one) is not None}
+        authority = Authority(
+            reads=call.grant, writes=call.grant, holds=lambda: self._parts.door.holds(call.identity),
+            causes=(new_id("c", self._parts.clock()),), entry=entry, asked_by="person", request_id=call.id,
+        )  # fmt: skip
         try:
-            with limited_by(call.grant, lambda: self._parts.door.holds(call.identity)):
-                ran = await self._parts.agents.run(name, body.prompt, options, entry=entry, session=body.session)
+            ran = await self._parts.agents.run(name, body.prompt, options, authority=authority, entry=entry, session=body.session)
         except AgentUnavailableError as error:  # as things stand it cannot begin, which is no fault of the daemon's
             raise web.HTTPConflict(text=error.message) from error
         return json_answer(await asyncio.to_thread(self._told, ran))

@@ -60,7 +60,7 @@ def make_app(parts: Parts) -> web.Application:
     routes += AgentRuns(parts).routes()
     routes += [*Permissions(parts).routes(), *Agents(parts).routes()]
     routes += [*Polled(parts).routes(), *Models(parts).routes(), *ContextMigration(parts).routes(), *Power(parts).routes()]
-    calls = ModuleCalls(parts.modules, parts.door.holds)
+    calls = ModuleCalls(parts.modules, parts.door.holds, parts.clock)
     parts.door.listen(calls.recheck)
     routes += [*Hooks(parts).routes(), *ModuleDesk(parts).routes()]
     routes += Docs(routes).routes()

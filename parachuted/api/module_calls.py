@@ -9,20 +9,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
+from datetime import datetime
 from functools import partial
 from typing import cast
 from urllib.parse import parse_qsl, unquote
 
 from aiohttp import web
 
+from parachuted.access.authority import Authority
 from parachuted.api.answers import json_answer, json_bytes, json_value
 from parachuted.api.route import Call, Route
 from parachuted.errors import ParachuteError
 from parachuted.keys import Capability, Identity
-from parachuted.modules.access import limited_by
 from parachuted.modules.finding import Found
 from parachuted.modules.manager import Modules
 from parachuted.modules.results import Response
+from parachuted.vault import new_id
 
 RESERVED = frozenset(
     word
@@ -47,8 +49,8 @@ _STILL_HERE = b": still here\n\n"
 class ModuleCalls:
     """Finds the module that answers a request that none of our own routes took."""
 
-    def __init__(self, modules: Modules, holds: Callable[[Identity], bool]) -> None:
-        self._modules, self._holds = modules, holds
+    def __init__(self, modules: Modules, holds: Callable[[Identity], bool], clock: Callable[[], datetime]) -> None:
+        self._modules, self._holds, self._clock = modules, holds, clock
         self._streams: set[_Stream] = set()
 
     def find(self, request: web.Request) -> tuple[Route, dict[str, str]] | None:
@@ -95,16 +97,23 @@ class ModuleCalls:
 
     async def _serve(self, found: Found, call: Call) -> web.StreamResponse:
         query, body = _query(call.request.rel_url.raw_query_string), await _body(call)
-        with limited_by(call.grant, lambda: self._holds(call.identity)):
-            if not found.spec.streams:
-                spec = found.spec
-                return _answer(await found.running.call(spec.handler, body, path=found.path_values, query=query, timeout_s=spec.timeout_s))
-            return await self._stream(call, found.running.stream(found.spec.handler, body, path=found.path_values, query=query))
+        spec, path, running, authority = found.spec, found.path_values, found.running, self._authority(call)
+        if spec.streams:
+            return await self._stream(call, running.stream(spec.handler, body, path=path, query=query, authority=authority))
+        return _answer(
+            await running.call(spec.handler, body, path=path, query=query, timeout_s=spec.timeout_s, authority=authority)
+        )  # fmt: skip
 
     async def _call_tool(self, module: str, tool: str, call: Call) -> web.StreamResponse:
         body = await _body(call)
-        with limited_by(call.grant, lambda: self._holds(call.identity)):
-            return json_answer({"result": await self._modules.call_tool(module, tool, body)})
+        return json_answer({"result": await self._modules.call_tool(module, tool, body, self._authority(call))})
+
+    def _authority(self, call: Call) -> Authority:
+        """A person asked, through that key or the page: what follows from it reaches no further than the key, and not for longer."""
+        return Authority(
+            reads=call.grant, writes=call.grant, holds=lambda: self._holds(call.identity), causes=(new_id("c", self._clock()),),
+            asked_by="person", request_id=call.id,
+        )  # fmt: skip
 
     async def _stream(self, call: Call, items: AsyncIterator[object]) -> web.StreamResponse:
         """Server-sent events. What is wrong before the first is an answer of its own, what goes wrong later an event `error`."""

@@ -9,9 +9,6 @@ from parachuted.access.paths import is_code, is_control, is_hidden
 from parachuted.grants.agent_config import SandboxConfig
 from parachuted.keys import Grant
 
-Entry: TypeAlias = Literal["bubble", "chat", "schedule", "bot", "module", "maintenance", "cli", "http"]
-"""By which way a run was asked for. It decides who is told and asked, and never what the agent may do."""
-
 Network: TypeAlias = Literal["none", "bridge"] | tuple[str, ...]
 
 

@@ -11,8 +11,9 @@ from dataclasses import replace
 from functools import reduce
 from typing import Literal
 
+from parachuted.access.authority import Entry
 from parachuted.grants.agent_config import AgentConfig, SandboxConfig, is_outside
-from parachuted.grants.agent_grant import AgentGrant, Entry, Network
+from parachuted.grants.agent_grant import AgentGrant, Network
 from parachuted.grants.patterns import NOTHING, all_of, exactly, grant_of, within
 from parachuted.keys import Grant
 

@@ -63,9 +63,7 @@ def exactly(paths: Iterable[str]) -> Grant:
 
 def all_of(one: Grant, other: Grant) -> Grant:
     """What both see."""
-    if one.alternatives is None or other.alternatives is None:
-        return one if other.alternatives is None else other
-    return Grant(alternatives=tuple((*mine, *its) for mine in one.alternatives for its in other.alternatives))
+    return one.both(other)
 
 
 def any_of(one: Grant, other: Grant) -> Grant:

@@ -45,6 +45,12 @@ class Grant:
             return True
         return any(all(any(glob.enters(folder) for glob in globs) for globs in every) for every in self.alternatives)
 
+    def both(self, other: Grant) -> Grant:
+        """What both see."""
+        if self.alternatives is None or other.alternatives is None or self == other:
+            return self if other.alternatives is None else other
+        return Grant(alternatives=tuple((*mine, *its) for mine in self.alternatives for its in other.alternatives))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:

@@ -2,7 +2,8 @@
 
 Where a path leads is asked first, and both ends are judged; then the file is opened by descriptors with no link followed, so that a link
 swapped in meanwhile is refused by the kernel. A module's own rights hold here. Over HTTP the caller's key decides whether a route is
-reached; what the handler then does is bounded by the module's permissions and, where the key has paths, by these too: `limited_by`.
+reached; what the handler then does is bounded by the module's permissions and by the authority that it acts on: where the key has paths, by
+these too. What it reads of strangers' texts marks that authority, and what it writes after is recorded as theirs.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from parachuted.access.authority import Authority, current
+from parachuted.access.origin import UNTRUSTED, Origin
+from parachuted.access.origins import Origins
 from parachuted.access.paths import is_code, is_control, is_hidden
 from parachuted.bubbling import watched_beyond
 from parachuted.errors import (
@@ -28,7 +31,7 @@ from parachuted.errors import (
 )
 from parachuted.events.audit import CALLER, Caller, Recorder, Unrecorded
 from parachuted.grants.run_watch import Change, RunWatch
-from parachuted.keys import EVERYWHERE, Glob, Grant
+from parachuted.keys import Glob
 from parachuted.modules.bounds import Bounds
 from parachuted.modules.services import Hit, Hits, Paths
 from parachuted.search import QueryError, Search, parse_query
@@ -57,44 +60,6 @@ _MOST_FOUND = 100
 _REMEMBERED = 10_000
 _AT_ONCE = 2_000
 
-_LIMIT: ContextVar[Grant] = ContextVar("parachuted_limit", default=EVERYWHERE)
-_WRITES: ContextVar[Grant] = ContextVar("parachuted_writes", default=EVERYWHERE)
-_HOLDS: ContextVar[Callable[[], bool]] = ContextVar("parachuted_holds", default=lambda: True)
-
-
-@contextmanager
-def limited_by(grant: Grant, holds: Callable[[], bool] = lambda: True) -> Iterator[None]:
-    """Inside, and in all that begins there, modules reach no more of the vault than that grant does: around a call for a caller.
-
-    `holds`: whether the caller's key still is what it was; runs of agents that began there end when it no longer is.
-    """
-    token, held = _LIMIT.set(grant), _HOLDS.set(holds)
-    try:
-        yield
-    finally:
-        _HOLDS.reset(held)
-        _LIMIT.reset(token)
-
-
-@contextmanager
-def writing_within(grant: Grant) -> Iterator[None]:
-    """Inside, modules write no more than that: around a tool that is called by a run which has read strangers' texts."""
-    token = _WRITES.set(grant)
-    try:
-        yield
-    finally:
-        _WRITES.reset(token)
-
-
-def limit() -> Grant:
-    """What the caller, if there is one, may reach."""
-    return _LIMIT.get()
-
-
-def holds() -> Callable[[], bool]:
-    """Whether the caller, if there is one, may still call."""
-    return _HOLDS.get()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VaultParts:
@@ -120,19 +85,26 @@ class _Objected:
 class BoundedVault:
     """`VaultAccess` for one module, or for one run of an agent of it. `author` says who writes now, and for which causes."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  the parts of a part
         self, parts: VaultParts, bounds: Bounds, author: Callable[[], Author], caller: Caller,
         *, wrote: Callable[[Written], None] = lambda _written: None, run: RunWatch | None = None,
+        authority: Callable[[], Authority] = current, origins: Origins | None = None, own: Origin = "agent",
     ) -> None:  # fmt: skip
-        """`wrote` is told of each write that was made; `caller` is whom the audit tells of; `run` watches over a run of an agent."""
+        """`wrote` is told of each write that was made; `caller` is whom the audit tells of; `run` watches over a run of an agent.
+
+        `authority` finds on whose behalf it acts now. For a module, `origins` says whose texts are a stranger's, and `own` what those count
+        as that it writes itself.
+        """
         self._parts, self._own, self._author, self._caller, self._wrote = parts, bounds, author, caller, wrote
-        self._run = run
+        self._run, self._authority, self._origins, self._own_origin = run, authority, origins, own
         self.strangers_left_out = 0
         self._told: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     @property
     def _bounds(self) -> Bounds:
-        return self._own.limited(limit()).writing_within(_WRITES.get())
+        authority = self._authority()
+        authority.check()
+        return self._own.limited(authority.reads, authority.writes)
 
     async def read(self, path: str) -> str:
         """The text of a note."""
@@ -196,7 +168,9 @@ class BoundedVault:
         most, sees = max(1, min(limit, _MOST_FOUND)), self._bounds.may_read
         found = await asyncio.to_thread(self._parts.search.find, parsed, most, sees)
         hits = [hit for hit in found.hits if sees(hit.path)]
-        if self._run is not None:
+        if self._run is None:
+            await finished(self._mark_hits, [hit.path for hit in hits])
+        else:
             kept = await finished(self._not_strangers, [hit.path for hit in hits])
             self.strangers_left_out = len(hits) - len(kept)
             hits = [hit for hit in hits if hit.path in kept]
@@ -233,7 +207,7 @@ class BoundedVault:
 
     async def delete(self, path: str) -> None:
         """Remove a file; its content is kept. A link is not removed, nor what it leads to."""
-        await self._written(path, lambda real: self._parts.store.delete(real, self._author()), self._gone, is_named=True)
+        await self._written(path, lambda real: self._parts.store.delete(real, self._author()), self._gone, is_gone=True)
 
     async def _content(self, path: str, *, keep: bool = False) -> Content:
         target = VaultPath.parse(path)
@@ -241,12 +215,12 @@ class BoundedVault:
         return await finished(lambda: self._read(target, keep=keep, beyond=beyond))
 
     async def _written(
-        self, path: str, act: Callable[[VaultPath], Written], plan: Callable[[VaultPath], Change], *, is_named: bool = False
+        self, path: str, act: Callable[[VaultPath], Written], plan: Callable[[VaultPath], Change], *, is_gone: bool = False
     ) -> str:  # fmt: skip
         """`plan` says what the act would do, for a run that may not do it now."""
         target = VaultPath.parse(path)
-        beyond = await self._beyond("write", target, is_named=is_named)
-        written = await finished(self._write, target, act, plan, beyond=beyond, is_named=is_named)
+        beyond = await self._beyond("write", target, is_named=is_gone)
+        written = await finished(self._write, target, act, plan, beyond=beyond, is_gone=is_gone)
         if isinstance(written, _Objected):
             raise ActRefusedError(await written.run.instead(written.change, written.why))
         if written.changed:
@@ -256,26 +230,37 @@ class BoundedVault:
 
     def _write(
         self, path: VaultPath, act: Callable[[VaultPath], Written], plan: Callable[[VaultPath], Change],
-        *, beyond: Sequence[str], is_named: bool,
+        *, beyond: Sequence[str], is_gone: bool,
     ) -> Written | _Objected:  # fmt: skip
-        """`is_named`: the name itself is meant, so a link that has it is not followed."""
+        """`is_gone`: the file is to be removed: the name itself is meant, so a link that has it is not followed."""
         if self._parts.audit.refusal is not None:
             raise StorageFailedError(self._parts.audit.refusal)
         root, run = self._parts.root, self._run
-        real = self._real(path, is_named=is_named)
+        real = self._real(path, is_named=is_gone)
         self._bounds.with_files("write", beyond).check_write(path, real)
         if run is not None and (why := run.objection(real)) is not None:
             with root.straight():
                 return _Objected(run=run, change=plan(real), why=why)
         with root.straight(), self._as_caller():
             try:
-                written = act(real)
+                written = act(real) if is_gone else self._recorded(real, act)
             except ConflictError as error:
                 raise self._as_seen(real, error) from None
         if written.after is not None:
             self._remember(written.path, written.after)
         if run is not None and written.changed:
             run.wrote(written.path, written.after)
+        return written
+
+    def _recorded(self, real: VaultPath, act: Callable[[VaultPath], Written]) -> Written:
+        """What a module writes is recorded as whose it is: a stranger's, once it has read one's text, or if nobody trusts the module."""
+        taint = self._authority().taint
+        origin = taint.origin if taint else self._own_origin
+        if self._run is not None or self._origins is None:
+            return act(real)
+        with self._origins.writing(real, origin) as wrote:
+            written = act(real)
+            wrote(written.after)
         return written
 
     def _planned(self, real: VaultPath, edit: Edit, base: str | None) -> Change:
@@ -305,7 +290,8 @@ class BoundedVault:
         may = self._bounds.may_read if what == "read" else self._bounds.may_write
         files = [one for one in dict.fromkeys((path, real)) if not may(one)]
         never = is_control if what == "write" else (lambda one: is_hidden(one) or is_code(one))
-        if any(never(one) or not limit().sees(one) for one in files):
+        limit = self._authority().reads if what == "read" else self._authority().writes
+        if any(never(one) or not limit.sees(one) for one in files):
             return ()
         for one in files:
             if not await self._run.beyond(what, one):
@@ -317,9 +303,12 @@ class BoundedVault:
         return (root.resolve(path.folder) / path.name if path.folder else path) if is_named else root.resolve(path)
 
     def _may_be_named(self, path: str, *, by_name: bool) -> bool:
-        """Whether a run may be told that there is such a file; one whose name is a stranger's marks it."""
+        """Whether a run may be told that there is such a file; one whose name is a stranger's marks it, and a module's work."""
         run = self._run
-        if run is None or not run.is_stranger(path, None, None):
+        if run is None:
+            self._mark(path, None, None)
+            return True
+        if not run.is_stranger(path, None, None):
             return True
         if not (by_name or run.is_tainted):
             self.strangers_left_out += 1
@@ -340,6 +329,23 @@ class BoundedVault:
                 if not run.is_stranger(path, content.digest, content.data):
                     kept.add(path)
         return kept
+
+    def _mark(self, path: str, digest: str | None, data: bytes | None) -> None:
+        """The module is about to be told that text, or its name."""
+        taint = self._authority().taint
+        if self._origins is None or (taint and data is None):
+            return
+        origin = self._origins.of(path, digest) if data is None else self._origins.of_text(path, data, digest)
+        if origin in UNTRUSTED:
+            taint.read(path, origin)
+
+    def _mark_hits(self, paths: Sequence[str]) -> None:
+        """A search shows words of each note that it finds."""
+        for path in paths if self._origins is not None and not self._authority().taint else ():
+            with suppress(ParachuteError), self._parts.root.straight():  # it is gone by now
+                self._refuse_large(VaultPath(path), VaultPath(path))
+                content = self._parts.store.read(VaultPath(path))
+                self._mark(path, content.digest, content.data)
 
     def _put(self, real: VaultPath, data: bytes, base: str | None) -> Written:
         try:
@@ -378,6 +384,8 @@ class BoundedVault:
             self._remember(real, content.digest)
         if self._run is not None:
             self._run.has_read(real, content.digest, content.data)
+        else:
+            self._mark(real, content.digest, content.data)
         return content
 
     def _refuse_large(self, path: VaultPath, real: VaultPath) -> None:
@@ -406,8 +414,7 @@ class BoundedVault:
     @contextmanager
     def _as_caller(self) -> Iterator[None]:
         """The audit tells of the module, for the request that it answers."""
-        asked = CALLER.get()
-        token = CALLER.set(self._caller if asked is None else self._caller._replace(request_id=asked.request_id))
+        token = CALLER.set(self._caller._replace(request_id=self._authority().request_id))
         try:
             yield
         finally:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from parachuted.access.authority import Authority, Entry
 from parachuted.errors import NotFoundError
-from parachuted.grants.agent_grant import Entry
-from parachuted.modules.access import VaultParts, holds
+from parachuted.modules.access import VaultParts
 from parachuted.modules.agent_order import AgentDefinition, Order, Ran
 from parachuted.modules.agent_parts import AgentParts
 from parachuted.modules.agent_plan import read_options
@@ -26,34 +26,35 @@ class AgentDesk:
         self.runs = AgentRuns(parts, vault)
 
     async def run(
-        self, name: str, prompt: str, options: Mapping[str, object], *, entry: Entry, session: str | None = None
+        self, name: str, prompt: str, options: Mapping[str, object], *, authority: Authority, entry: Entry, session: str | None = None
     ) -> Ran:  # fmt: skip
         """Let the agent answer: `module/agent`, or one of the daemon's own.
 
         Raises NotFoundError where there is none of that name, and what `AgentRuns.run` raises.
         """
-        return await self.runs.run(await self.order(name, prompt, options, entry=entry, session=session))
+        return await self.runs.run(await self.order(name, prompt, options, authority=authority, entry=entry, session=session))
 
     async def order(
-        self, name: str, prompt: str, options: Mapping[str, object], *, entry: Entry, session: str | None = None
+        self, name: str, prompt: str, options: Mapping[str, object], *, authority: Authority, entry: Entry, session: str | None = None
     ) -> Order:  # fmt: skip
         """What that run would be. Raises NotFoundError and ActRefusedError."""
         module, _, agent = name.partition("/")
         if name in self._core:
-            return self._of_core(self._core[name], prompt, options, entry, session)
+            return self._of_core(self._core[name], prompt, options, authority, entry, session)
         approved = self._approved(module) if agent else None
         if approved is None:
             raise NotFoundError(f"there is no agent {name[:80]!r}; `parachute agents list` shows those that there are")
         permissions = approved.manifest.permissions
         bounds = Bounds.of_module(module, read=permissions.read, write=permissions.write)
         agents = ModuleAgents(self._parts, self._vault, approved, bounds)
-        return await agents.order(agent, prompt, options, entry=entry, session=session)
+        return await agents.order(agent, prompt, options, authority=authority, entry=entry, session=session)
 
     def _of_core(
-        self, definition: AgentDefinition, prompt: str, options: Mapping[str, object], entry: Entry, session: str | None
+        self, definition: AgentDefinition, prompt: str, options: Mapping[str, object], authority: Authority, entry: Entry,
+        session: str | None,
     ) -> Order:  # fmt: skip
         folder, origin, limits = read_options(options, self._parts.limits)
         return Order(
-            definition=definition, prompt=prompt, entry=entry, limits=limits, origin=origin, folder=folder, session=session,
-            may_go_on=holds(),
+            definition=definition, prompt=prompt, entry=entry, limits=limits, origin=authority.words("agent", origin), folder=folder,
+            session=session, authority=authority,
         )  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from parachuted.access.authority import Authority
 from parachuted.access.origin import UNTRUSTED, Taint
 from parachuted.access.origins import Origins
 from parachuted.bubbling import Watches
@@ -92,7 +93,7 @@ class AgentListing:
         if name == CURATOR:
             return self._curator()
         options = {} if folder is None else {"working_directory": folder}
-        order = await self._desk.order(name, "", options, entry="cli")
+        order = await self._desk.order(name, "", options, authority=Authority(), entry="cli")
         one, runs = order.definition, self._desk.runs
         grant = runs.grant(order)
         here, lost = await runs.possible(order, grant)

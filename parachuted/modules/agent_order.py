@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from parachuted.access.authority import Authority, Entry
 from parachuted.access.origin import Origin, Taint
 from parachuted.agents import Finished, Limits, Tool
 from parachuted.grants.agent_config import AgentConfig
-from parachuted.grants.agent_grant import Entry
 from parachuted.modules.bounds import Bounds
 from parachuted.tasks import Outcome
 
@@ -38,7 +38,7 @@ class AgentDefinition:
 class Order:
     """One run to be. `origin` is whose words the prompt is, `folder` where it works, `session` an earlier one to go on with.
 
-    `narrowing` is what a person's overrides come to; `may_go_on` whether who asked still may, which is looked at whenever keys change.
+    `narrowing` is what a person's overrides come to; `authority` on whose behalf it is asked for.
     """
 
     definition: AgentDefinition
@@ -49,7 +49,7 @@ class Order:
     folder: str | None = None
     session: str | None = None
     narrowing: tuple[AgentConfig, ...] = ()
-    may_go_on: Callable[[], bool] = field(default=lambda: True)
+    authority: Authority = field(default_factory=Authority)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

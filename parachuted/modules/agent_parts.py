@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from parachuted.access.authority import Authority
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
 from parachuted.access.session_taint import SessionTaints
@@ -20,7 +21,7 @@ from parachuted.events import Bus
 from parachuted.events.audit import Recorder, Unrecorded
 from parachuted.grants.agent_config import AgentConfig
 from parachuted.grants.agent_grant import AgentGrant
-from parachuted.modules.agent_tools import CallTool, ToolSpec
+from parachuted.modules.agent_tools import ToolSpec
 from parachuted.modules.run_watching import PutForward
 from parachuted.suggestions.tool import Proposing
 from parachuted.tasks import Budget, Causes
@@ -105,7 +106,7 @@ class AgentParts:
     asker: Asker = field(default_factory=Unasked)
     is_paused: Callable[[], bool] = lambda: False
     tools: Callable[[], Iterable[tuple[str, ToolSpec]]] = tuple
-    call_tool: CallTool | None = None
+    call_tool: Callable[[str, str, Mapping[str, object], Authority], Awaitable[object]] | None = None
     standing: Callable[[str], Standing] = lambda _module: Standing()
     declared: Callable[[str], Mapping[str, AgentConfig]] = lambda _module: {}
     said: Callable[[str], str | None] = lambda _module: None

@@ -9,19 +9,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from parachuted.access.authority import Authority, pass_on
 from parachuted.access.origin import UNTRUSTED, Origin, Taint
 from parachuted.agents import Called, Job, Said, Tool
 from parachuted.errors import AgentFailedError, NotFoundError, ParachuteError
 from parachuted.events.audit import Caller
 from parachuted.grants.agent_grant import AgentGrant
-from parachuted.keys import EVERYWHERE
-from parachuted.modules.access import BoundedVault, VaultParts, writing_within
+from parachuted.modules.access import BoundedVault, VaultParts
 from parachuted.modules.agent_order import Order, Ran
 from parachuted.modules.agent_parts import AgentParts, BoxedRun
 from parachuted.modules.agent_tools import NoteTools, ToolSpec, module_tools
 from parachuted.modules.agent_within import Within
 from parachuted.modules.bounds import Bounds
-from parachuted.modules.cause import causes_at, runs_before
 from parachuted.modules.run_watching import Forwarding, Watching
 from parachuted.modules.skills import Place, Skill, find_skills_of, listed, skill_tool
 from parachuted.suggestions import Proposal, SuggestingRun, Suggestion, Suggestions, suggestion_tool
@@ -59,12 +58,13 @@ class AgentRun:
         now, one = parts.clock(), order.definition
         self.id = new_id("r", now)
         self.task = Task(
-            id=new_id("t", now), watcher=one.watcher, state="running", causes=causes_at(now), parents=runs_before(), first_at=now,
-            last_at=now, due_at=now, run=self.id,
+            id=new_id("t", now), watcher=one.watcher, state="running", causes=order.authority.causes_at(now), parents=order.authority.runs,
+            first_at=now, last_at=now, due_at=now, run=self.id,
         )  # fmt: skip
         self._lost = lost
         self.taint = Taint()
-        self.within = Within(grant=grant, taint=self.taint)
+        pass_on(order.authority.taint, self.taint)  # what whoever asks has read, the prompt may hold
+        self._has_ended = False
         self.suggested: list[str] = []
         self._written: list[Written] = []
         self._author = Author(by=f"module:{one.name}" if one.module else f"agent:{one.name}", run=self.id, causes=self.task.causes)
@@ -75,7 +75,8 @@ class AgentRun:
             put_forward=self._forward,
         )  # fmt: skip
         self._vault = BoundedVault(
-            vault, self._bounds, lambda: self._author, Caller("agent", one.name, ""), wrote=self._written.append, run=self._watching
+            vault, self._bounds, lambda: self._author, Caller("agent", one.name, ""), wrote=self._written.append, run=self._watching,
+            authority=self.authority,
         )  # fmt: skip
         self._root = vault.root
         cause = {"id": self.task.causes[0], "root": None, "depth": 1 + len(self.task.parents), "actor": one.name, "run": self.id}
@@ -84,6 +85,18 @@ class AgentRun:
             cwd=vault.root.folder / order.folder if order.folder else None, cause={**cause, "chain": list(self.task.causes)},
             publish=parts.bus.publish,
         )  # fmt: skip
+
+    def authority(self) -> Authority:
+        """On whose behalf its tools work: that of whoever asked for the run, until it ends."""
+        asked = self.order.authority
+        return replace(
+            asked, causes=self.task.causes, runs=(self.id,), taint=self.taint, within=Within(grant=self.grant), depth=asked.depth + 1,
+            holds=lambda: not self._has_ended and asked.holds(),
+        )  # fmt: skip
+
+    def ended(self) -> None:
+        """Nothing is done on its behalf any more."""
+        self._has_ended = True
 
     @property
     def session(self) -> str | None:
@@ -201,8 +214,10 @@ class AgentRun:
         """A module acts with its own rights, but for a run that has read strangers' texts it writes no more than that run may."""
         if self._parts.call_tool is None:
             raise NotFoundError(f"there is no tool {tool} of a module {module}")
-        with writing_within(self.grant.lane if self.taint else EVERYWHERE):
-            answer = await self._parts.call_tool(module, tool, arguments)
+        authority = self.authority()
+        if self.taint:
+            authority = authority.narrowed(authority.reads, self.grant.lane)
+        answer = await self._parts.call_tool(module, tool, arguments, authority)
         if not self._parts.standing(module).is_trusted:
             self.taint.read(f"an answer of {tool}, of the module {module}", "imported")
         return answer

@@ -9,22 +9,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
-from contextvars import ContextVar
 from dataclasses import replace
+from typing import cast
 
+from parachuted.access.authority import Authority, pass_on
 from parachuted.agents import Limits
 from parachuted.agents.at_work import Working
 from parachuted.agents.permission import Wish
 from parachuted.errors import ActRefusedError, AgentFailedError, AgentUnavailableError, StorageFailedError
 from parachuted.grants.agent_grant import AgentGrant
 from parachuted.grants.granting import build_grant, may_begin
-from parachuted.modules.access import VaultParts, limit
+from parachuted.modules.access import VaultParts
 from parachuted.modules.agent_order import Order, Ran
 from parachuted.modules.agent_parts import AgentParts
 from parachuted.modules.agent_run import AgentRun
-from parachuted.modules.agent_within import WITHIN
-from parachuted.modules.cause import carrying
 from parachuted.tasks import Outcome, Task
 from parachuted.tools import finished
 from parachuted.tools.account import Accounts
@@ -38,7 +36,6 @@ _OFFLINE = "offline"
 _PAUSED = "runs are paused; `parachute resume` lets them go on"
 _NO_BOXES = "this daemon has none"
 _UNASKED = "it was ended: whoever asked waits no longer"
-_DEPTH: ContextVar[int] = ContextVar("parachuted_agent_depth", default=0)
 
 
 class AgentRuns:
@@ -62,20 +59,20 @@ class AgentRuns:
         asked = self._parts.at_work.moment
         grant, lost = await self.possible(order, self.grant(order))
         await self._check(order, grant)
-        async with self._place():
+        async with self._place(order.authority):
             return await self._run(order, grant, lost, asked)
 
     def grant(self, order: Order) -> AgentGrant:
         """What that run may do: what its config says, within what its module may, its caller may, and the agent that asks for it may."""
-        one, within = order.definition, WITHIN.get()
-        bounds = one.bounds.limited(limit())
+        one, authority = order.definition, order.authority
+        bounds = one.bounds.limited(authority.reads, authority.writes)
         grant = build_grant(
             one.config, agent=one.name, bounds_read=bounds.reads, bounds_write=bounds.writes, entry=order.entry, folder=order.folder,
             narrowing=order.narrowing, tools=one.calls,
         )  # fmt: skip
-        if limit().alternatives is not None:  # the caller's key is for some paths of the vault, and these are beside it
+        if authority.is_limited:  # whoever asks is for some paths of the vault, and these are beside it
             grant = replace(grant, outside=())
-        return grant if within is None else within.narrowed(grant)
+        return grant if authority.within is None else cast("AgentGrant", authority.within.narrowed(grant))
 
     async def problem(self, grant: AgentGrant) -> str | None:
         """Why what was granted cannot run here, and what to install; None: it can."""
@@ -96,13 +93,14 @@ class AgentRuns:
 
     async def _check(self, order: Order, grant: AgentGrant) -> None:
         who = order.definition.who
+        order.authority.check()
         if len(order.prompt) > _LONGEST_PROMPT:
             raise ActRefusedError(f"the prompt is longer than {_LONGEST_PROMPT} characters")
         if (objection := may_begin(order.definition.config, order.entry)) is not None:
             raise ActRefusedError(f"{who} does not begin: {objection}")
-        if limit().alternatives is not None and (order.definition.tools or order.session is not None):
+        if order.authority.is_limited and (order.definition.tools or order.session is not None):
             beyond = "reads the whole installation" if order.definition.tools else "would go on with a session, which holds all it read"
-            raise ActRefusedError(f"{who} does not begin: it {beyond}, and the key that asks is for some paths of the vault")
+            raise ActRefusedError(f"{who} does not begin: it {beyond}, and whoever asks is for some paths of the vault")
         if order.session is not None and self._parts.taints is not None:
             owner = self._parts.taints.owner(order.session)
             if owner not in {None, order.definition.name}:
@@ -111,33 +109,22 @@ class AgentRuns:
             raise ActRefusedError(f"{who} asks for {_wish(grant)}, which needs a container, and there is none here: {problem}")
         if self._parts.backend.name == _OFFLINE:
             raise AgentUnavailableError(f"{who} needs a model, and there is none; see `parachute auth status`")
-        if _DEPTH.get() >= _DEEPEST:
+        if order.authority.depth >= _DEEPEST:
             raise ActRefusedError(f"{who} does not begin: agents have called agents {_DEEPEST} deep already")
 
-    @contextlib.asynccontextmanager
-    async def _place(self) -> AsyncIterator[None]:
+    def _place(self, authority: Authority) -> contextlib.AbstractAsyncContextManager[None]:
         """Room to work; an agent that another one waits for has that one's."""
-        depth = _DEPTH.get()
-        async with self._parts.room if depth == 0 else contextlib.nullcontext():
-            token = _DEPTH.set(depth + 1)
-            try:
-                yield
-            finally:
-                _DEPTH.reset(token)
+        return self._parts.room if authority.depth == 0 else contextlib.nullcontext()
 
     async def _run(self, order: Order, grant: AgentGrant, lost: str | None, asked: int) -> Ran:
-        run, outer = AgentRun(self._parts, self._vault, order, grant, lost), WITHIN.get()
-        if outer is not None:
-            outer.tell(run.taint)
+        run = AgentRun(self._parts, self._vault, order, grant, lost)
         await self._approve(run)
         await run.prepare()
         await self._begin(run)
         run.audit.began()
         outcome, words = Outcome(result="failed", reason="it broke"), ""
-        token = WITHIN.set(run.within)
         try:
-            with carrying(run.task.causes, [run.id]):
-                words = await self._parts.at_work.hold(_working(run), run.work(), since=asked)
+            words = await self._parts.at_work.hold(_working(run), run.work(), since=asked)
             outcome = run.outcome()
         except AgentFailedError as error:
             outcome = Outcome(result="failed", reason=error.message)
@@ -146,9 +133,8 @@ class AgentRuns:
             outcome = Outcome(result="failed", reason=_UNASKED)
             raise
         finally:
-            WITHIN.reset(token)
-            if outer is not None:
-                outer.hear(run.taint)
+            run.ended()
+            pass_on(run.taint, order.authority.taint)  # what it has read, its answer may hold
             await self._end(run, outcome)
         return run.ran(words, outcome)
 
@@ -203,7 +189,7 @@ def _working(run: AgentRun) -> Working:
     order = run.order
     return Working(
         run=run.id, agent=order.definition.name, entry=order.entry, since=run.account.started, module=order.definition.module,
-        may_go_on=order.may_go_on,
+        may_go_on=order.authority.holds,
     )  # fmt: skip
 
 

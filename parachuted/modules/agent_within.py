@@ -1,11 +1,9 @@
-"""Agent within: what an agent that works asks other agents for lies within what it may itself, and what they have read it has read."""
+"""Agent within: what an agent that works asks other agents for lies within what it may itself."""
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
-from parachuted.access.origin import Taint
 from parachuted.grants.agent_grant import AgentGrant, Network
 from parachuted.grants.granting import in_both
 from parachuted.grants.patterns import all_of
@@ -16,7 +14,6 @@ class Within:
     """The run that goes on here."""
 
     grant: AgentGrant
-    taint: Taint
 
     def narrowed(self, grant: AgentGrant) -> AgentGrant:
         """What an agent may that this one asks for help."""
@@ -36,20 +33,6 @@ class Within:
             network=network,
             asks=grant.asks and mine.asks,
         )
-
-    def tell(self, taint: Taint) -> None:
-        """What this run has read, its prompt for the other one may hold."""
-        for source, origin in self.taint.sources.items():
-            taint.read(source, origin)
-
-    def hear(self, taint: Taint) -> None:
-        """What the other one has read, its answer may hold."""
-        for source, origin in taint.sources.items():
-            self.taint.read(source, origin)
-
-
-WITHIN: ContextVar[Within | None] = ContextVar("parachuted_agent_within", default=None)
-"""The run that whatever happens here belongs to."""
 
 
 def _narrower(one: bool | tuple[str, ...], other: bool | tuple[str, ...]) -> bool | tuple[str, ...]:  # noqa: FBT001  yes, no or a list

@@ -11,13 +11,13 @@ from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from parachuted.access.authority import NOBODY, Authority, current
 from parachuted.errors import AgentFailedError, NotFoundError
 from parachuted.events import Bus, Event, load_ignore
 from parachuted.events.audit import Caller
 from parachuted.modules.access import BoundedVault, VaultParts
 from parachuted.modules.approved import Approved
 from parachuted.modules.bounds import Bounds
-from parachuted.modules.cause import causes_at
 from parachuted.modules.finding import Routes
 from parachuted.modules.hearing import heard
 from parachuted.modules.in_process import InProcess
@@ -65,8 +65,10 @@ class Alone:
         await self._given.see()
         handler, arguments, asked = found.spec.handler, body or {}, query or {}
         if found.spec.streams:
-            return [item async for item in self._running.stream(handler, arguments, path=found.path_values, query=asked)]
-        return await self._running.call(handler, arguments, path=found.path_values, query=asked)
+            return [
+                item async for item in self._running.stream(handler, arguments, path=found.path_values, query=asked, authority=_asked())
+            ]
+        return await self._running.call(handler, arguments, path=found.path_values, query=asked, authority=_asked())
 
     async def tool(self, name: str, /, **arguments: object) -> object:
         """Call a tool."""
@@ -74,7 +76,7 @@ class Alone:
         if handler is None:
             raise NotFoundError(f"{self._running.declared.name} has no tool {name}")
         await self._given.see()
-        return await self._running.call(handler, arguments)
+        return await self._running.call(handler, arguments, authority=_asked())
 
     async def event(self, name: str, /, **data: object) -> None:
         """Tell an event to its handlers, and wait for them. One about a file that it may not read is not told, as in the daemon."""
@@ -85,11 +87,11 @@ class Alone:
         happened = heard(self._given.event(name, data), self._given.bounds)
         for spec in specs if happened is not None else ():
             if happened is not None and spec.event == happened.event:
-                await self._running.tell(spec.handler, happened.data)
+                await self._running.tell(spec.handler, happened.data, authority=Authority(asked_by="event"))
 
     def interface(self, name: str) -> object | None:
         """An object that it provides; each of its methods is awaited."""
-        return self._running.interface(name)
+        return self._running.interface(name, Authority())
 
 
 @asynccontextmanager
@@ -137,7 +139,7 @@ class _Given:
         self.asked: list[tuple[str, str]] = []
         self.suggested: list[tuple[str, str, Mapping[str, object]]] = []
         self.bounds = Bounds.of_module(self.name, read=manifest.permissions.read, write=manifest.permissions.write)
-        self.state = ModuleState(private / "state")
+        self.state = ModuleState(private / "state", _acted_on)
         self._bus = Bus(_now)
         self._publishing = Publishing(self._bus)
         root, self._index = VaultRoot(vault), Index()
@@ -149,8 +151,10 @@ class _Given:
         for part in (objects, history, store, self._search):
             closing.callback(part.close)
         parts = VaultParts(root=root, store=store, index=self._index, search=self._search, notice=self._notice)
-        author = f"module:{self.name}"
-        self.vault = BoundedVault(parts, self.bounds, lambda: Author(by=author, causes=causes_at(_now())), Caller("module", self.name, ""))
+        self.vault = BoundedVault(parts, self.bounds, self._author, Caller("module", self.name, ""))
+
+    def _author(self) -> Author:
+        return Author(by=f"module:{self.name}", causes=current().causes_at(_now()))
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:
         self._publishing.publish(self.name, event, data)
@@ -185,6 +189,17 @@ class _Given:
 
     async def _notice(self, _paths: Iterable[str]) -> None:
         await self.see()
+
+
+def _acted_on() -> Authority:
+    """That of the module's code; a test that looks into the state has none."""
+    found = current()
+    return Authority() if found is NOBODY else found
+
+
+def _asked() -> Authority:
+    """As a person's request would have it."""
+    return Authority(asked_by="person")
 
 
 def _now() -> datetime:

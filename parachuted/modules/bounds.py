@@ -46,21 +46,17 @@ class Bounds:
             writes = within(writes, one) if one.may_write else NOTHING
         return Bounds(who=who, reads=reads, writes=writes, lacks="its paths or capabilities, or the module's permissions.{},")
 
-    def limited(self, grant: Grant) -> Bounds:
-        """The same, as far as that grant goes too."""
-        if grant.alternatives is None:
+    def limited(self, reads: Grant, writes: Grant) -> Bounds:
+        """The same, as far as these go too: the paths of whoever asked."""
+        if reads.alternatives is None and writes.alternatives is None:
             return self
-        lacks = f"{self.lacks.removesuffix(',')}, with the paths of the key that called,"
-        return Bounds(who=self.who, reads=all_of(self.reads, grant), writes=all_of(self.writes, grant), lacks=lacks)
+        lacks = f"{self.lacks.removesuffix(',')}, with the paths of the module or the key that called,"
+        return Bounds(who=self.who, reads=all_of(self.reads, reads), writes=all_of(self.writes, writes), lacks=lacks)
 
     def with_files(self, what: Literal["read", "write"], files: Iterable[str]) -> Bounds:
         """The same, and these files besides, which a person has just allowed. What is a program's stays so."""
         more = exactly(files)
         return replace(self, reads=any_of(self.reads, more)) if what == "read" else replace(self, writes=any_of(self.writes, more))
-
-    def writing_within(self, grant: Grant) -> Bounds:
-        """The same, writing no more than that grant sees: the lane of a run that has read strangers' texts and calls a module's tool."""
-        return self if grant.alternatives is None else replace(self, writes=all_of(self.writes, grant))
 
     def may_read(self, path: str) -> bool:
         """Whether that file exists for them."""

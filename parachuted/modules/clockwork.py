@@ -8,12 +8,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 
+from parachuted.access.authority import Authority
 from parachuted.errors import ParachuteError, StorageFailedError
-from parachuted.modules.cause import entering
 from parachuted.modules.declared import Declared, ScheduleSpec
 from parachuted.modules.running import Running
 from parachuted.modules.schedules import next_time
 from parachuted.state import State
+from parachuted.vault import new_id
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +61,8 @@ class Clockwork:
 
     async def _run(self, key: str, running: Running, spec: ScheduleSpec) -> None:
         try:
-            with entering("schedule"):
-                await running.tell(spec.handler, {}, timeout_s=_LIMIT_S)
+            tick = Authority(causes=(new_id("c", self._clock()),), asked_by="clock", entry="schedule")
+            await running.tell(spec.handler, {}, timeout_s=_LIMIT_S, authority=tick)
         except ParachuteError as error:
             log.warning("a module's schedule failed", extra={"schedule": key, "error": error.message})
         except Exception:  # a module's callback, wherever it runs

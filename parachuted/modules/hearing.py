@@ -19,7 +19,7 @@ def heard(event: Event, bounds: Bounds) -> Event | None:
         return None
     if event.event == "file.moved":
         return _moved(event, bounds)
-    paths = list(_paths(event.data))
+    paths = list(paths_of(event.data))
     if not all(map(bounds.may_read, paths)):
         return None
     return replace(event, data={**event.data, _WORDS: ""}) if paths and _WORDS in event.data else event
@@ -38,7 +38,8 @@ def _moved(event: Event, bounds: Bounds) -> Event | None:
     return None
 
 
-def _paths(data: Mapping[str, object]) -> Iterator[str]:
+def paths_of(data: Mapping[str, object]) -> Iterator[str]:
+    """The files that an event names."""
     for name in ("path", "from", "watcher"):
         if isinstance(found := data.get(name), str):
             yield found

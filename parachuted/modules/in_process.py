@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
+from parachuted.access.authority import NOBODY, Authority, acting
 from parachuted.errors import ModuleFailedError, ParachuteError
 from parachuted.modules.approved import Approved
 from parachuted.modules.arguments import plan
@@ -72,12 +73,13 @@ class InProcess:
     async def start(self) -> None:
         """Load, describe, construct, enable."""
         claim_tasks(asyncio.get_running_loop())
+        own, limit_s = Authority(), self._begin_limit_s
         try:
-            made, self._declared = await self._walled(_IMPORT, _in_thread(self._load, self._name), self._begin_limit_s)
-            self._module = await self._walled("the constructor", self._construct(made), self._begin_limit_s)
+            made, self._declared = await self._walled(_IMPORT, _in_thread(self._load, self._name), limit_s, own)
+            self._module = await self._walled("the constructor", self._construct(made), limit_s, own)
             self._is_enabled = True
-            await self._walled("on_enable", self._module.on_enable(), self._begin_limit_s)
-            found = await self._walled("interfaces", _awaited(self._module.interfaces), self._begin_limit_s)
+            await self._walled("on_enable", self._module.on_enable(), limit_s, own)
+            found = await self._walled("interfaces", _awaited(self._module.interfaces), limit_s, own)
             named = dict(found) if isinstance(found, Mapping) else {}
             self._interfaces = {name: named.get(name, self._module) for name in self.declared.provides}
         except BaseException:
@@ -89,7 +91,7 @@ class InProcess:
         if self._module is not None and self._is_enabled:
             self._is_enabled = False
             with contextlib.suppress(ModuleFailedError):  # told of in `problem`
-                await self._walled("on_disable", self._module.on_disable(), DISABLE_LIMIT_S)
+                await self._walled("on_disable", self._module.on_disable(), DISABLE_LIMIT_S, Authority())
         stubborn = await self._owner.end()
         if stubborn:
             self.blame("stop", f"{len(stubborn)} of its tasks do not end when they are cancelled ({', '.join(stubborn[:5])})")
@@ -106,16 +108,19 @@ class InProcess:
         path: Mapping[str, str] = NOTHING,
         query: Mapping[str, str | list[str]] = NOTHING,
         timeout_s: float = CALL_LIMIT_S,
+        authority: Authority = NOBODY,
     ) -> object:
         """Call a route's or a tool's handler."""
         found = self._handler(handler)
         bound = found.arguments.bind(path, query, arguments)
-        return await self._walled(handler, _answer(found.function, bound), timeout_s, has_caller=True)
+        return await self._walled(handler, _answer(found.function, bound), timeout_s, authority, has_caller=True)
 
-    async def tell(self, handler: str, data: Mapping[str, object], *, timeout_s: float = CALL_LIMIT_S) -> None:
+    async def tell(
+        self, handler: str, data: Mapping[str, object], *, timeout_s: float = CALL_LIMIT_S, authority: Authority = NOBODY
+    ) -> None:  # fmt: skip
         """Call an event's or a schedule's handler."""
         found = self._handler(handler)
-        await self._walled(handler, _awaited(found.function, **found.arguments.bind_data(data)), timeout_s)
+        await self._walled(handler, _awaited(found.function, **found.arguments.bind_data(data)), timeout_s, authority)
 
     async def stream(
         self,
@@ -124,23 +129,25 @@ class InProcess:
         *,
         path: Mapping[str, str] = NOTHING,
         query: Mapping[str, str | list[str]] = NOTHING,
+        authority: Authority = NOBODY,
     ) -> AsyncIterator[object]:
         """What a streaming handler yields. It runs as the module's own task and is one item ahead at most."""
         found = self._handler(handler)
         pour = _Pour()
         bound = found.arguments.bind(path, query, arguments)
-        task = self._owner.begin(pour.run(cast("AsyncGenerator[object, None]", found.function(**bound))))
+        with acting(authority):
+            task = self._owner.begin(pour.run(cast("AsyncGenerator[object, None]", found.function(**bound))))
         try:
             async for item in pour.items(task):
                 yield item
         finally:
             task.cancel()
-        await self._walled(handler, _awaited(lambda: task), CALL_LIMIT_S, has_caller=True)
+        await self._walled(handler, _awaited(lambda: task), CALL_LIMIT_S, authority, has_caller=True)
 
-    def interface(self, name: str) -> object | None:
+    def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
         """The object that it provides, each of its methods within the wall."""
         found = self._interfaces.get(name)
-        return None if found is None or not self._is_enabled else _Walled(name, found, self._walled)
+        return None if found is None or not self._is_enabled else _Walled(name, found, self._walled, authority)
 
     def _load(self) -> tuple[type[Module], Declared]:
         approved = self._approved
@@ -157,13 +164,16 @@ class InProcess:
             self._handlers[name] = _Handler(resolve_handler(self._module, name))
         return self._handlers[name]
 
-    async def _walled(self, what: str, work: Coroutine[Any, Any, Result], timeout_s: float, *, has_caller: bool = False) -> Result:
-        """Run the module's code. What fails is kept as the problem and raised as ModuleFailedError.
+    async def _walled(
+        self, what: str, work: Coroutine[Any, Any, Result], timeout_s: float, authority: Authority, *, has_caller: bool = False
+    ) -> Result:  # fmt: skip
+        """Run the module's code on that authority. What fails is kept as the problem and raised as ModuleFailedError.
 
         `has_caller`: a named error is the answer of whoever called, and not the module's failure.
         """
         try:
-            result = await self._owner.run(work, timeout_s)
+            with acting(authority):
+                result = await self._owner.run(work, timeout_s)
         except OverdueError as error:
             raise self._failed(what, f"{what} was not done after {timeout_s:g} s, and was ended") from error
         except ModuleFailedError as error:
@@ -201,8 +211,8 @@ class _Handler:
 class _Walled:
     """An object of the module's in other modules' hands: its own public methods, none that every module has, each within the wall."""
 
-    def __init__(self, name: str, found: object, walled: Callable[..., Awaitable[object]]) -> None:
-        self._name, self._found, self._call = name, found, walled
+    def __init__(self, name: str, found: object, walled: Callable[..., Awaitable[object]], authority: Authority) -> None:
+        self._name, self._found, self._call, self._authority = name, found, walled, authority
 
     def __getattr__(self, method: str) -> Callable[..., Awaitable[object]]:
         function = None if method.startswith("_") or is_every_modules(method, self._found) else getattr(self._found, method, None)
@@ -211,7 +221,8 @@ class _Walled:
 
         async def call(*args: object, **kwargs: object) -> object:
             inspect.signature(function).bind(*args, **kwargs)  # the caller's mistake, if it is one
-            return await self._call(f"{self._name}.{method}", _awaited(function, *args, **kwargs), CALL_LIMIT_S, has_caller=True)
+            work = _awaited(function, *args, **kwargs)
+            return await self._call(f"{self._name}.{method}", work, CALL_LIMIT_S, self._authority, has_caller=True)
 
         return call
 

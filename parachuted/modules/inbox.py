@@ -6,15 +6,17 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from parachuted.access.authority import Authority
+from parachuted.access.origin import UNTRUSTED, Taint
+from parachuted.access.origins import Origins
 from parachuted.errors import ParachuteError
 from parachuted.events import Event
 from parachuted.modules.bounds import Bounds
-from parachuted.modules.cause import carrying
 from parachuted.modules.declared import EventSpec
-from parachuted.modules.hearing import heard
-from parachuted.modules.publishing import Publishing
+from parachuted.modules.hearing import heard, paths_of
+from parachuted.modules.publishing import Published, Publishing
 from parachuted.modules.results import to_json
 from parachuted.modules.running import Running
 
@@ -30,16 +32,17 @@ _ALONGSIDE_S = 600.0  # such a handler may let an agent work
 class _Waiting:
     event: str
     data: Mapping[str, object]
-    causes: tuple[str, ...]
-    runs: tuple[str, ...]
+    authority: Authority
     depth: int
 
 
 class Inbox:
     """Holds events until `run` tells them. Handlers that are not async are called one after the other, the others beside them."""
 
-    def __init__(self, running: Running, events: tuple[EventSpec, ...], bounds: Bounds, publishing: Publishing) -> None:
-        self._running, self._bounds, self._publishing = running, bounds, publishing
+    def __init__(
+        self, running: Running, events: tuple[EventSpec, ...], bounds: Bounds, publishing: Publishing, origins: Origins | None = None
+    ) -> None:  # fmt: skip
+        self._running, self._bounds, self._publishing, self._origins = running, bounds, publishing, origins
         self._name = running.declared.name
         self._specs: dict[str, list[EventSpec]] = {}
         for spec in events:
@@ -55,7 +58,7 @@ class Inbox:
         names = frozenset(self._specs)
         return names | {"file.moved"} if names & {"file.created", "file.deleted"} else names
 
-    def put(self, event: Event, depth: int) -> None:
+    def put(self, event: Event, published: Published) -> None:
         """Take an event, if the module may hear it. The oldest is dropped, and counted, where too many wait."""
         told = heard(event, self._bounds)
         if told is None or told.event not in self._specs:
@@ -64,11 +67,19 @@ class Inbox:
             self._waiting.popleft()
             self.dropped += 1
         data = {str(name): to_json(value) for name, value in told.data.items()}  # its own: what it does to it is not seen elsewhere
-        causes = data.get("causes")
-        found = tuple(map(str, causes)) if isinstance(causes, list) else ()
-        runs = (run,) if isinstance(run := data.get("run"), str) else ()
-        self._waiting.append(_Waiting(event=told.event, data=data, causes=found, runs=runs, depth=depth))
+        authority = _led_to(data) if published.authority is None else published.authority
+        authority = replace(authority.forked(), asked_by="event", entry="module", depth=0)
+        self._mark(told, authority.taint)
+        self._waiting.append(_Waiting(event=told.event, data=data, authority=authority, depth=published.depth))
         self._came.set()
+
+    def _mark(self, event: Event, taint: Taint) -> None:
+        """Whoever handles an event of a stranger's note has read its name at least."""
+        if self._origins is None:
+            return
+        for path in paths_of(event.data):
+            if (origin := self._origins.of(path)) in UNTRUSTED:
+                taint.read(path, origin)
 
     async def run(self) -> None:
         """Tell until cancelled; what is being handled then ends with it."""
@@ -88,9 +99,15 @@ class Inbox:
 
     async def _tell(self, spec: EventSpec, waiting: _Waiting, limit_s: float) -> None:
         try:
-            with self._publishing.handling(self._name, waiting.depth), carrying(waiting.causes, waiting.runs):
-                await self._running.tell(spec.handler, waiting.data, timeout_s=limit_s)
+            with self._publishing.handling(self._name, waiting.depth):
+                await self._running.tell(spec.handler, waiting.data, timeout_s=limit_s, authority=waiting.authority)
         except ParachuteError as error:
             log.warning("a module did not handle an event", extra={"of": self._name, "event": waiting.event, "error": error.message})
         except Exception:  # a module's callback, wherever it runs
             log.exception("a module did not handle an event", extra={"of": self._name, "event": waiting.event})
+
+
+def _led_to(data: Mapping[str, object]) -> Authority:
+    """What an event of the daemon's own follows from."""
+    causes, run = data.get("causes"), data.get("run")
+    return Authority(causes=tuple(map(str, causes)) if isinstance(causes, list) else (), runs=(run,) if isinstance(run, str) else ())

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
+from parachuted.access.authority import NOBODY, Authority, pass_on
 from parachuted.errors import ModuleFailedError
+
+Find: TypeAlias = Callable[[str, Authority], object | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,10 +27,19 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who calls an interface. `own` finds on whose behalf it works now, and `lent` what of that the other module acts on."""
+
+    own: Callable[[], Authority]
+    lent: Callable[[Authority], Authority]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Offer:
     rank: int
     provider: str
-    get: Callable[[str], object | None]
+    get: Find
+    is_trusted: bool
 
 
 class Interfaces:
@@ -35,13 +48,12 @@ class Interfaces:
     def __init__(self, preferred: Mapping[str, str]) -> None:
         self._preferred = preferred
         self._offers: dict[str, list[_Offer]] = {}
-        self._provided: dict[str, Provided] = {}
 
-    def offer(self, provider: str, names: Iterable[str], get: Callable[[str], object | None], *, rank: int) -> None:
+    def offer(self, provider: str, names: Iterable[str], get: Find, *, rank: int, is_trusted: bool = True) -> None:
         """Let that module serve these. The lower the rank, the earlier it was approved."""
         for name in names:
             offers = self._offers.setdefault(name, [])
-            offers.append(_Offer(rank=rank, provider=provider, get=get))
+            offers.append(_Offer(rank=rank, provider=provider, get=get, is_trusted=is_trusted))
             offers.sort(key=lambda one: (one.provider != self._preferred.get(name), one.rank, one.provider))
 
     def withdraw(self, provider: str) -> None:
@@ -51,15 +63,16 @@ class Interfaces:
             if not self._offers[name]:
                 del self._offers[name]
 
-    def get(self, name: str) -> Provided | None:
-        """What to call that interface by, or None while nobody provides it."""
-        if name not in self._offers:
-            return None
-        return self._provided.setdefault(name, Provided(name, self.find))
+    def get(self, name: str, caller: Caller) -> Provided | None:
+        """What that caller calls the interface by, or None while nobody provides it."""
+        return Provided(name, self.find, caller) if name in self._offers else None
 
-    def find(self, name: str) -> object | None:
-        """The provider's own object."""
-        return next((found for one in self._offers.get(name, ()) if (found := one.get(name)) is not None), None)
+    def find(self, name: str, authority: Authority) -> tuple[object, bool] | None:
+        """The provider's own object, whose methods work on that authority, and whether a person trusts the provider."""
+        for one in self._offers.get(name, ()):
+            if (found := one.get(name, authority)) is not None:
+                return found, one.is_trusted
+        return None
 
     def choices(self) -> list[Choice]:
         """Who serves what."""
@@ -80,12 +93,11 @@ class Interfaces:
 class Provided:
     """An interface in another module's hands. Each method is awaited; it is false once nobody provides the interface any more."""
 
-    def __init__(self, name: str, find: Callable[[str], object | None]) -> None:
-        self._name = name
-        self._find = find
+    def __init__(self, name: str, find: Callable[[str, Authority], tuple[object, bool] | None], caller: Caller) -> None:
+        self._name, self._find, self._caller = name, find, caller
 
     def __bool__(self) -> bool:
-        return self._find(self._name) is not None
+        return self._find(self._name, NOBODY) is not None
 
     def __repr__(self) -> str:
         return f"<{self._name}, provided by a module>"
@@ -95,10 +107,18 @@ class Provided:
             raise AttributeError(f"{self._name} has no {method}: what begins with _ is the provider's own")
 
         async def call(*args: object, **kwargs: object) -> object:
-            provider = self._find(self._name)
-            if provider is None:
+            own = self._caller.own()
+            lent = self._caller.lent(own)
+            found = self._find(self._name, lent)
+            if found is None:
                 raise ModuleFailedError(f"nobody provides {self._name} any more; ask get_interface again, which then says None")
-            answer: object = await getattr(provider, method)(*args, **kwargs)
+            provider, is_trusted = found
+            try:
+                answer: object = await getattr(provider, method)(*args, **kwargs)
+            finally:
+                pass_on(lent.taint, own.taint)  # what it has read, its answer may hold
+                if not is_trusted:
+                    own.taint.read(f"an answer of {self._name}", "imported")
             return answer
 
         return call

@@ -15,6 +15,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from parachuted.access.authority import Authority
+from parachuted.access.origins import Origins
 from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
 from parachuted.events import Bus, Event
 from parachuted.grants.agent_config import AgentConfig
@@ -26,7 +28,7 @@ from parachuted.modules.declared import ToolSpec
 from parachuted.modules.finding import Found, Routes
 from parachuted.modules.in_process import InProcess
 from parachuted.modules.inbox import Inbox
-from parachuted.modules.interfaces import Interfaces, Provided
+from parachuted.modules.interfaces import Caller, Interfaces, Provided
 from parachuted.modules.order import Order, waves
 from parachuted.modules.publishing import Publishing
 from parachuted.modules.running import CALL_LIMIT_S, Running
@@ -85,10 +87,11 @@ class Modules:
     def __init__(  # noqa: PLR0913  the parts of a part
         self, *, trust: Trust, make_services: Callable[[Approved], Services], start_worker: Callable[[Approved, Services], Running],
         bus: Bus, asker: Asker, vault: Path, clock: Callable[[], datetime], report: Callable[[str, str | None], None],
-        preferred: Mapping[str, str], state: State | None = None, look_every_s: float = 1.0,
+        preferred: Mapping[str, str], state: State | None = None, origins: Origins | None = None, look_every_s: float = 1.0,
     ) -> None:  # fmt: skip
         self._trust, self._make_services, self._start_worker = trust, make_services, start_worker
         self._bus, self._asker, self._vault, self._clock, self._report = bus, asker, vault, clock, report
+        self._origins = origins
         self._interfaces = Interfaces(preferred)
         self._publishing = Publishing(bus)
         self._routes = Routes()
@@ -187,12 +190,14 @@ class Modules:
         """Every tool, with the name of its module."""
         return [(name, spec) for name, kept in sorted(self._kept.items()) for spec in kept.tools.values()]
 
-    async def call_tool(self, module: str, tool: str, arguments: Mapping[str, object], *, timeout_s: float = CALL_LIMIT_S) -> object:
+    async def call_tool(
+        self, module: str, tool: str, arguments: Mapping[str, object], authority: Authority, *, timeout_s: float = CALL_LIMIT_S
+    ) -> object:  # fmt: skip
         """Call a tool. Raises NotFoundError where there is none of that name, and what `Running.call` raises."""
         kept = self._kept.get(module)
         if kept is None or kept.running is None or tool not in kept.tools:
             raise NotFoundError(f"there is no tool {tool} of a module {module}")
-        return await kept.running.call(kept.tools[tool].handler, arguments, timeout_s=timeout_s)
+        return await kept.running.call(kept.tools[tool].handler, arguments, timeout_s=timeout_s, authority=authority)
 
     def approved(self, name: str) -> Approved | None:
         """The module of that name as it was approved, while it may run."""
@@ -204,13 +209,13 @@ class Modules:
         kept = self._kept.get(name)
         return kept.running.declared.agents if kept is not None and kept.running is not None else {}
 
-    def interface(self, name: str) -> Provided | None:
-        """What to call that interface by; None while nobody provides it."""
-        return self._interfaces.get(name)
+    def interface(self, name: str, caller: Caller) -> Provided | None:
+        """What that caller calls the interface by; None while nobody provides it."""
+        return self._interfaces.get(name, caller)
 
-    def publish(self, module: str, event: str, data: Mapping[str, object]) -> None:
-        """Tell an event of a module's own. Raises ActRefusedError for any other."""
-        self._publishing.publish(module, event, data)
+    def publish(self, module: str, event: str, data: Mapping[str, object], authority: Authority) -> None:
+        """Tell an event of a module's own, which acts on that authority. Raises ActRefusedError for any other."""
+        self._publishing.publish(module, event, data, authority)
 
     async def _begin(self, ready: list[Approved]) -> None:
         """Begin them in waves: who uses an interface after who provides it."""
@@ -262,14 +267,15 @@ class Modules:
     def _serve(self, kept: _Kept, running: Running) -> None:
         declared = running.declared
         self._routes.add(declared.name, running, declared)
-        rank, shown = self._order.rank(declared.name), kept.approved.manifest.provides
-        self._interfaces.offer(declared.name, [one for one in declared.provides if one in shown], running.interface, rank=rank)
+        rank, shown, is_trusted = self._order.rank(declared.name), kept.approved.manifest.provides, kept.approved.trust != "untrusted"
+        named = [one for one in declared.provides if one in shown]
+        self._interfaces.offer(declared.name, named, running.interface, rank=rank, is_trusted=is_trusted)
         unshown = [one for one in declared.provides if one not in shown]  # it stands in for nobody who was approved for it
-        self._interfaces.offer(declared.name, unshown, running.interface, rank=rank + _UNSHOWN)
+        self._interfaces.offer(declared.name, unshown, running.interface, rank=rank + _UNSHOWN, is_trusted=is_trusted)
         self._clockwork.add(running, declared)
         permissions = kept.approved.manifest.permissions
         bounds = Bounds.of_module(declared.name, read=permissions.read, write=permissions.write)
-        kept.inbox = Inbox(running, declared.events, bounds, self._publishing)
+        kept.inbox = Inbox(running, declared.events, bounds, self._publishing, self._origins)
         kept.tools = {spec.name: spec for spec in declared.tools}
         kept.running = running
         self._begin_telling(kept)
@@ -314,10 +320,10 @@ class Modules:
         self._hears = {event: tuple(some) for event, some in found.items()}
 
     def _hear(self, event: Event) -> None:
-        depth = self._publishing.depth(event.id)
+        told = self._publishing.told(event.id)
         for kept in self._hears.get(event.event, ()):
             if kept.inbox is not None:
-                kept.inbox.put(event, depth)
+                kept.inbox.put(event, told)
 
     async def _look(self) -> None:
         """Follow what has changed since the last look. While the disk refuses, the modules that run go on, and all is compared after."""

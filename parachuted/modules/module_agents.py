@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from parachuted.access.authority import Authority, Entry
+from parachuted.access.origin import Origin
 from parachuted.errors import NotFoundError
 from parachuted.grants.agent_config import AgentConfig
-from parachuted.grants.agent_grant import Entry
-from parachuted.modules.access import VaultParts, holds
-from parachuted.modules.agent_order import AgentDefinition, Order, Ran
+from parachuted.modules.access import VaultParts
+from parachuted.modules.agent_order import AgentDefinition, Order
 from parachuted.modules.agent_parts import AgentParts
 from parachuted.modules.agent_plan import make_plan
 from parachuted.modules.agent_runs import AgentRuns
 from parachuted.modules.approved import Approved
 from parachuted.modules.bounds import Bounds
-from parachuted.modules.cause import entry
 
 
 class ModuleAgents:
@@ -25,20 +25,21 @@ class ModuleAgents:
         self._parts, self._approved, self._bounds = parts, approved, bounds
         self._runs = AgentRuns(parts, vault)
 
-    async def run(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
+    async def run(self, agent: str, prompt: str, options: Mapping[str, object], authority: Authority) -> str:
         """Let the agent answer the prompt, and return its last words. Raises what `ask` raises."""
-        way = "bot" if entry() == "module" and options.get("origin") == "bot" else entry()
-        return (await self.ask(agent, prompt, options, entry=way)).words
+        way = "bot" if authority.entry == "module" and options.get("origin") == "bot" else authority.entry
+        order = await self.order(agent, prompt, options, authority=authority, entry=way)
+        return (await self._runs.run(order)).words
 
-    async def ask(self, agent: str, prompt: str, options: Mapping[str, object], *, entry: Entry, session: str | None = None) -> Ran:
-        """Let the agent answer. Raises NotFoundError where there is no such agent, and what `AgentRuns.run` raises."""
-        return await self._runs.run(await self.order(agent, prompt, options, entry=entry, session=session))
-
-    async def order(self, agent: str, prompt: str, options: Mapping[str, object], *, entry: Entry, session: str | None = None) -> Order:
+    async def order(
+        self, agent: str, prompt: str, options: Mapping[str, object], *, authority: Authority, entry: Entry, session: str | None = None
+    ) -> Order:  # fmt: skip
         """What is asked for, as far as it is the module's to ask. Raises NotFoundError and ActRefusedError."""
-        return await asyncio.to_thread(self._order, agent, prompt, options, entry, session)
+        return await asyncio.to_thread(self._order, agent, prompt, options, authority, entry, session)
 
-    def _order(self, agent: str, prompt: str, options: Mapping[str, object], entry: Entry, session: str | None) -> Order:
+    def _order(
+        self, agent: str, prompt: str, options: Mapping[str, object], authority: Authority, entry: Entry, session: str | None
+    ) -> Order:  # fmt: skip
         approved = self._approved
         said = self._parts.said(approved.name)
         plan = make_plan(approved, self._config(agent), agent, options, self._parts.limits, said=said)
@@ -46,9 +47,10 @@ class ModuleAgents:
             name=plan.name, who=plan.who, config=plan.config, bounds=self._bounds, system_prompt=plan.system_prompt,
             watcher=f"Modules/{approved.name}", module=approved.name, calls=approved.manifest.permissions.mcp,
         )  # fmt: skip
+        own: Origin = "imported" if approved.trust == "untrusted" else "agent"
         return Order(
-            definition=definition, prompt=prompt, entry=entry, limits=plan.limits, origin=plan.origin, folder=plan.folder,
-            session=session, narrowing=plan.narrowing, may_go_on=holds(),
+            definition=definition, prompt=prompt, entry=entry, limits=plan.limits, origin=authority.words(own, plan.origin),
+            folder=plan.folder, session=session, narrowing=plan.narrowing, authority=authority,
         )  # fmt: skip
 
     def _config(self, agent: str) -> AgentConfig:

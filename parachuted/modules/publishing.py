@@ -6,7 +6,9 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
+from parachuted.access.authority import Authority
 from parachuted.errors import ActRefusedError
 from parachuted.events import CATALOG, CORE, Bus, EventKind
 from parachuted.modules.results import to_json
@@ -16,6 +18,14 @@ MOST_NAMES = 100
 MOST_BYTES = 256 * 1024
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """What is known of a module's event beside its data: how many handlers of modules led to it, and on whose behalf it was told."""
+
+    depth: int = 0
+    authority: Authority | None = None
+
+
 class Publishing:
     """Tells what modules publish. What a module says while it handles an event follows from that event, and is one step deeper."""
 
@@ -23,9 +33,9 @@ class Publishing:
         self._bus = bus
         self._names: dict[str, set[str]] = {}
         self._handling: dict[str, Counter[int]] = {}
-        self._depths: dict[int, int] = {}
+        self._told: dict[int, Published] = {}
 
-    def publish(self, module: str, event: str, data: Mapping[str, object]) -> None:
+    def publish(self, module: str, event: str, data: Mapping[str, object], authority: Authority | None = None) -> None:
         """Tell the event. Raises ActRefusedError for another's name, for too much, and for what goes round in a circle."""
         first = event.partition(".")[0]
         if first != module or first in CORE or (event in CATALOG and CATALOG[event].blocks):
@@ -37,12 +47,12 @@ class Publishing:
         if depth > DEEPEST:
             raise ActRefusedError(f"{event[:80]} follows from {DEEPEST} events of modules in a row; it seems to go round in a circle")
         self._declare(module, event, plain)
-        self._depths[self._bus.last_id + 1] = depth
+        self._told[self._bus.last_id + 1] = Published(depth=depth, authority=authority)
         self._bus.publish(event, **plain)
 
-    def depth(self, event_id: int) -> int:
-        """How many handlers of modules led to that event. Asked once, when it is told."""
-        return self._depths.pop(event_id, 0)
+    def told(self, event_id: int) -> Published:
+        """What led to that event. Asked once, when it is told."""
+        return self._told.pop(event_id, Published())
 
     @contextlib.contextmanager
     def handling(self, module: str, depth: int) -> Iterator[None]:

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
+from parachuted.access.authority import NOBODY, Authority
+
 if TYPE_CHECKING:
     from parachuted.modules.declared import Declared
 
@@ -22,6 +24,7 @@ class Running(Protocol):
     Arguments are bound to the handler's parameters where the code is, by `arguments.plan`. So `call` and `stream` raise
     WrongArgumentsError before the handler begins, and ModuleFailedError for all that goes wrong after: it raised, it took too long,
     its worker died. Errors of `parachuted.errors` that the handler let through (NotFoundError, ActRefusedError, ...) arrive as themselves.
+    `authority` is on whose behalf the handler works, and all that it begins.
     """
 
     @property
@@ -46,6 +49,7 @@ class Running(Protocol):
         path: Mapping[str, str] = NOTHING,
         query: Mapping[str, str | list[str]] = NOTHING,
         timeout_s: float = CALL_LIMIT_S,
+        authority: Authority = NOBODY,
     ) -> object:
         """Call a route's or a tool's handler. `arguments` is the JSON body; the answer is JSON, or a `results.Response` of JSON."""
 
@@ -56,11 +60,17 @@ class Running(Protocol):
         *,
         path: Mapping[str, str] = NOTHING,
         query: Mapping[str, str | list[str]] = NOTHING,
+        authority: Authority = NOBODY,
     ) -> AsyncIterator[object]:
         """What a streaming handler yields, as JSON. Closing the iterator closes the handler's generator."""
 
-    async def tell(self, handler: str, data: Mapping[str, object], *, timeout_s: float = CALL_LIMIT_S) -> None:
+    async def tell(
+        self, handler: str, data: Mapping[str, object], *, timeout_s: float = CALL_LIMIT_S, authority: Authority = NOBODY
+    ) -> None:  # fmt: skip
         """Call an event's or a schedule's handler: it takes what it names of `data`, and its answer is nobody's."""
 
-    def interface(self, name: str) -> object | None:
-        """The object that it provides under that name; of a worker, one whose methods are calls over the pipe."""
+    def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
+        """The object that it provides under that name; of a worker, one whose methods are calls over the pipe. None: it provides none.
+
+        It has the methods that the module declares for that interface. They work on that authority.
+        """

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
 
+from parachuted.access.authority import NOBODY, Authority, acting
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.approved import Approved
 from parachuted.modules.beginning import Begin
@@ -115,7 +116,7 @@ class Worker:
         talk, keeper = self._talk, self._keeper
         try:
             if talk is not None:
-                with suppress(Exception):  # however it goes, the process ends now
+                with suppress(Exception), acting(Authority()):  # however it goes, the process ends now
                     await talk.ask("stop", {}, urgent=True, timeout_s=_STOP_LIMIT_S)
         finally:
             if self._process is not None:
@@ -132,14 +133,17 @@ class Worker:
         path: Mapping[str, str] = NOTHING,
         query: Mapping[str, str | list[str]] = NOTHING,
         timeout_s: float = CALL_LIMIT_S,
+        authority: Authority = NOBODY,
     ) -> object:
         """Call a route's or a tool's handler."""
         body = {**_body(handler, arguments, path, query), "timeout_s": timeout_s}
-        return _result(await self._ask("call", body, timeout_s))
+        return _result(await self._ask("call", body, timeout_s, authority))
 
-    async def tell(self, handler: str, data: Mapping[str, object], *, timeout_s: float = CALL_LIMIT_S) -> None:
+    async def tell(
+        self, handler: str, data: Mapping[str, object], *, timeout_s: float = CALL_LIMIT_S, authority: Authority = NOBODY
+    ) -> None:  # fmt: skip
         """Call an event's or a schedule's handler."""
-        await self._ask("tell", {"handler": handler, "data": to_json(data), "timeout_s": timeout_s}, timeout_s)
+        await self._ask("tell", {"handler": handler, "data": to_json(data), "timeout_s": timeout_s}, timeout_s, authority)
 
     async def stream(
         self,
@@ -148,6 +152,7 @@ class Worker:
         *,
         path: Mapping[str, str] = NOTHING,
         query: Mapping[str, str | list[str]] = NOTHING,
+        authority: Authority = NOBODY,
     ) -> AsyncIterator[object]:
         """What a streaming handler yields: asked for one by one, so that a slow reader slows the module and fills nothing."""
         if self._open_streams >= _MOST_STREAMS:
@@ -157,9 +162,10 @@ class Worker:
         held: list[int] = []  # the ask for the first item: with it the generator begins, and what it does is on that one's behalf
         talk: Talk | None = None
         try:
-            await self._ask("stream", {"stream": number, **_body(handler, arguments, path, query)}, CALL_LIMIT_S)
+            await self._ask("stream", {"stream": number, **_body(handler, arguments, path, query)}, CALL_LIMIT_S, authority)
             talk = self._usable()
-            found = await talk.ask("next", {"stream": number}, urgent=True, held=held)
+            with acting(authority):
+                found = await talk.ask("next", {"stream": number}, urgent=True, held=held)
             while isinstance(found, dict) and "item" in found:
                 yield found["item"]
                 found = await talk.ask("next", {"stream": number}, urgent=True)
@@ -167,26 +173,29 @@ class Worker:
             self._open_streams -= 1
             try:
                 with suppress(ModuleFailedError):  # its process is gone, and the stream with it
-                    await self._ask("close", {"stream": number}, CALL_LIMIT_S, urgent=True)
+                    await self._ask("close", {"stream": number}, CALL_LIMIT_S, authority, urgent=True)
             finally:
                 if talk is not None:
                     talk.let_go(held)
 
-    def interface(self, name: str) -> object | None:
+    def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
         """The object that it provides: its methods are calls over the pipe."""
         is_there = self._talk is not None and self._declared is not None and name in self._declared.provides
-        return _Remote(name, self._ask) if is_there else None
+        return _Remote(name, self._ask, authority) if is_there else None
 
     def _usable(self) -> Talk:
         if self._talk is None:
             raise ModuleFailedError(self._down or f"the module {self._name} is not running; `parachute modules status` says why")
         return self._talk
 
-    async def _ask(self, verb: str, body: Mapping[str, object], timeout_s: float, *, urgent: bool = False) -> object:
+    async def _ask(
+        self, verb: str, body: Mapping[str, object], timeout_s: float, authority: Authority, *, urgent: bool = False
+    ) -> object:  # fmt: skip
         """Ask the process. It keeps the limit itself; one that does not even say so is stuck, and is ended."""
         talk, process = self._usable(), self._process
         try:
-            return await talk.ask(verb, body, urgent=urgent, timeout_s=timeout_s + _GRACE_S)
+            with acting(authority):
+                return await talk.ask(verb, body, urgent=urgent, timeout_s=timeout_s + _GRACE_S)
         except TimeoutError as error:
             said = f"the process of the module {self._name} did not answer within {timeout_s:g} s"
             if process is not None:
@@ -247,7 +256,8 @@ class Worker:
     async def _begin(self, talk: Talk, process: WorkerProcess, body: Mapping[str, object], started: asyncio.Future[None]) -> None:
         """Let it load, then look now and then whether it still answers."""
         try:
-            declared = self._checked(await talk.ask("start", body, urgent=True, timeout_s=_START_LIMIT_S))
+            with acting(Authority()):
+                declared = self._checked(await talk.ask("start", body, urgent=True, timeout_s=_START_LIMIT_S))
         except (ModuleFailedError, TimeoutError) as error:
             why = str(error) or f"it was not ready after {_START_LIMIT_S:g} s"
             if not talk.is_ended and not started.done():  # a process that ended has more to say of it, to whoever keeps it
@@ -296,9 +306,10 @@ class Worker:
 class _Remote:
     """An interface that the module provides. The caller awaits each method; what comes back is JSON whose objects read as objects."""
 
-    def __init__(self, name: str, ask: Callable[[str, Mapping[str, object], float], Awaitable[object]]) -> None:
-        self._name = name
-        self._ask = ask
+    def __init__(
+        self, name: str, ask: Callable[[str, Mapping[str, object], float, Authority], Awaitable[object]], authority: Authority
+    ) -> None:  # fmt: skip
+        self._name, self._ask, self._authority = name, ask, authority
 
     def __getattr__(self, method: str) -> Callable[..., Awaitable[object]]:
         if method.startswith("_") or is_every_modules(method):
@@ -306,7 +317,7 @@ class _Remote:
 
         async def call(*args: object, **kwargs: object) -> object:
             body = {"interface": self._name, "method": method, "args": to_json(args), "kwargs": to_json(kwargs)}
-            return told(await self._ask("interface", body, CALL_LIMIT_S))
+            return told(await self._ask("interface", body, CALL_LIMIT_S, self._authority))
 
         return call
 

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from parachuted.access.authority import Entry
 from parachuted.agents.sandbox.box_spec import Image, Shape, Slot
 from parachuted.agents.sandbox.options import container_options
 from parachuted.grants.agent_config import AgentConfig, SandboxConfig
-from parachuted.grants.agent_grant import AgentGrant, Entry
+from parachuted.grants.agent_grant import AgentGrant
 from parachuted.grants.granting import ENTRIES, EXPLICIT, MAINTENANCE, PRESENT, build_grant, curator_grant, may_begin, narrowing_of
 from parachuted.grants.patterns import NOTHING, grant_of
 from parachuted.keys import EVERYWHERE, Grant

@@ -9,11 +9,13 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+from parachuted.access.authority import Authority
 from parachuted.errors import StorageFailedError
 from parachuted.events import Bus, Event
 from parachuted.hooks import Decision, Occurrence
 from parachuted.modules.approved import Approved, TrustLevel
 from parachuted.modules.in_process import InProcess
+from parachuted.modules.interfaces import Caller, Provided
 from parachuted.modules.manager import Modules
 from parachuted.modules.running import Running
 from parachuted.modules.services import Services
@@ -71,12 +73,18 @@ class House:
             clock=self.clock, report=self.problems.__setitem__, preferred=preferred, look_every_s=0.05,
         )  # fmt: skip
 
+    def find(self, name: str) -> Provided | None:
+        """What anybody calls that interface by."""
+        return self.modules.interface(name, Caller(own=Authority, lent=lambda authority: authority))
+
     def clock(self) -> datetime:
         return datetime.now(UTC)
 
     def services(self, approved: Approved) -> Services:
         name, modules = approved.name, self.modules
-        given = Given(name=name, config=self.config, tell=lambda event, data: modules.publish(name, event, data), find=modules.interface)
+        given = Given(
+            name=name, config=self.config, tell=lambda event, data: modules.publish(name, event, data, Authority()), find=self.find
+        )
         given.state = self.memory.setdefault(name, given.state)
         return given
 

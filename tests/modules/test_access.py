@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import pytest
 
+from parachuted.access.authority import Authority, acting
 from parachuted.errors import (
     ActRefusedError,
     ConflictError,
@@ -20,8 +21,6 @@ from parachuted.errors import (
 )
 from parachuted.events.audit import CALLER, Caller
 from parachuted.keys import Glob, Grant
-from parachuted.modules.access import limited_by
-from parachuted.modules.cause import carrying
 from parachuted.vault import digest_of
 from tests.modules.yard import Yard
 
@@ -247,7 +246,7 @@ async def test_every_way_to_write_goes_through_the_one_store_by_the_module_and_i
 
 
 async def test_a_write_carries_on_the_cause_that_led_to_it_or_begins_one(yard, daily):
-    with carrying(["c-first"]):
+    with acting(Authority(causes=("c-first",))):
         await daily.append("Daily/monday.md", "Log", "- one")
     await daily.append("Daily/monday.md", "Log", "- two")
 
@@ -340,7 +339,7 @@ async def test_a_call_for_a_key_with_paths_reaches_what_both_reach(yard):
     yard.save("Daily/work/a.md", "# Work heliotrope\n")
     yard.library.settled()
     vault = yard.bounded(read=["Daily/**"], write=["Daily/**"])
-    with limited_by(Grant(alternatives=(((Glob("Daily/work/**"), Glob("Private/**")),),))):
+    with acting(limited(Grant(alternatives=(((Glob("Daily/work/**"), Glob("Private/**")),),)))):
         assert await vault.list() == ["Daily/work/a.md"]
         assert [hit.path for hit in await vault.search("heliotrope")] == ["Daily/work/a.md"]
         await vault.append("Daily/work/a.md", "Log", "- x")
@@ -358,13 +357,15 @@ async def test_nothing_is_written_that_could_not_be_recorded_and_the_audit_is_to
     callers = []
     monkeypatch.setattr(yard.store, "_wrote", lambda _write: callers.append(CALLER.get()))
     await daily.create("Daily/a.md", "x\n")
-    token = CALLER.set(Caller("api_key", "k_1", "request-9"))
-    await daily.create("Daily/b.md", "x\n")
-    assert CALLER.get() == Caller("api_key", "k_1", "request-9")
-    CALLER.reset(token)
+    with acting(Authority(request_id="request-9")):
+        await daily.create("Daily/b.md", "x\n")
     yard.audit.refusal = "the audit cannot be written"
 
     assert callers == [Caller("module", "daily", ""), Caller("module", "daily", "request-9")]
     with pytest.raises(StorageFailedError, match="the audit cannot be written"):
         await daily.create("Daily/c.md", "x\n")
     assert not (yard.vault / "Daily/c.md").exists()
+
+
+def limited(paths: Grant) -> Authority:
+    return Authority(reads=paths, writes=paths)

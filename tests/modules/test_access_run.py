@@ -7,17 +7,18 @@ from typing import Literal
 
 import pytest
 
+from parachuted.access.authority import Authority, acting
 from parachuted.access.origin import Taint
 from parachuted.access.paths import is_control
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError
 from parachuted.events.audit import Caller
 from parachuted.grants.run_watch import Change
 from parachuted.keys import Glob, Grant
-from parachuted.modules.access import BoundedVault, limited_by
+from parachuted.modules.access import BoundedVault
 from parachuted.modules.agent_tools import NoteTools
 from parachuted.modules.bounds import Bounds
 from parachuted.vault import Author, digest_of
-from tests.modules.yard import Yard
+from tests.modules.yard import Yard, acted_on
 
 
 class Watch:
@@ -70,7 +71,7 @@ def yard(tmp_path) -> Iterator[Yard]:
 def vault(yard: Yard, watch: Watch, *globs: str) -> BoundedVault:
     bounds = Bounds.of_module("helper", read=globs or ("Work/**", "Inbox/**"), write=globs or ("Work/**", "Inbox/**"))
     author = Author(by="module:helper", run="r1", causes=("c1",))
-    return BoundedVault(yard.parts, bounds, lambda: author, Caller("agent", "helper", ""), run=watch)
+    return BoundedVault(yard.parts, bounds, lambda: author, Caller("agent", "helper", ""), run=watch, authority=acted_on)
 
 
 async def call(notes: NoteTools, name: str, **given: str) -> str:
@@ -249,7 +250,7 @@ async def test_an_agents_question_is_no_way_around_the_key_of_who_called(yard):
     watch = Watch("Private/diary.md")
     notes = vault(yard, watch)
 
-    with limited_by(Grant(alternatives=(((Glob("Work/**"),),),))), pytest.raises(ActRefusedError, match="key that called"):
+    with acting(limited(Grant(alternatives=(((Glob("Work/**"),),),)))), pytest.raises(ActRefusedError, match="key that called"):
         await notes.read("Private/diary.md")
 
     assert watch.asked == []
@@ -258,7 +259,7 @@ async def test_an_agents_question_is_no_way_around_the_key_of_who_called(yard):
 async def test_without_a_run_nothing_is_asked_and_nothing_left_out(yard):
     bounds = Bounds.of_module("helper", read=("Work/**", "Inbox/**"), write=("Work/**",))
     author = Author(by="module:helper", run=None, causes=())
-    plain = BoundedVault(yard.parts, bounds, lambda: author, Caller("module", "helper", ""))
+    plain = BoundedVault(yard.parts, bounds, lambda: author, Caller("module", "helper", ""), authority=acted_on)
 
     assert "Inbox/mail.md" in await plain.list()
     with pytest.raises(ActRefusedError):
@@ -268,3 +269,7 @@ async def test_without_a_run_nothing_is_asked_and_nothing_left_out(yard):
 def test_the_watch_of_these_tests_is_one():
     told: Mapping[str, object] = Watch().taint.sources
     assert told == {}
+
+
+def limited(paths: Grant) -> Authority:
+    return Authority(reads=paths, writes=paths)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.access.authority import Authority
 from parachuted.errors import ActRefusedError, NotFoundError
 from parachuted.keys import Glob, Grant
-from parachuted.modules.access import limited_by
 from parachuted.modules.agent_desk import AgentDesk
 from parachuted.modules.maintenance import NAME, maintenance
 from parachuted.testing import ScriptedBackend, say, use
@@ -40,24 +40,26 @@ def desk(yard: Yard, backend: ScriptedBackend) -> AgentDesk:
 async def test_a_modules_agent_and_the_daemons_own_are_asked_for_by_name(yard: Yard):
     backend = ScriptedBackend([say("ok")])
     for name in ("telegram-bot/admin", NAME):
-        ran = await desk(yard, backend).run(name, "x", {}, entry="cli")
+        ran = await desk(yard, backend).run(name, "x", {}, authority=Authority(), entry="cli")
         assert (ran.words, yard.history.run(ran.run)["agent"]) == ("ok", name)
     for name in ("admin", "telegram-bot", "other/admin", "", "/", "telegram-bot/../admin"):
         with pytest.raises(NotFoundError, match="no agent"):
-            await desk(yard, backend).run(name, "x", {}, entry="cli")
+            await desk(yard, backend).run(name, "x", {}, authority=Authority(), entry="cli")
 
 
 async def test_its_key_bounds_what_is_asked_for_and_its_options_narrow(yard: Yard):
     backend = ScriptedBackend([use("read_note", path="Brain/a.md"), say("ok")])
-    with limited_by(Grant(alternatives=(((Glob("Brain/b.md"),),),))):
-        ran = await desk(yard, backend).run("telegram-bot/admin", "x", {"max_turns": 3}, entry="http")
+    key = Grant(alternatives=(((Glob("Brain/b.md"),),),))
+    ran = await desk(yard, backend).run(
+        "telegram-bot/admin", "x", {"max_turns": 3}, entry="http", authority=Authority(reads=key, writes=key)
+    )
     assert [step["error"] for step in yard.history.run(ran.run)["steps"] if "called" in step] == [True]
     assert backend.jobs[0].limits.max_turns == 3
     with pytest.raises(ActRefusedError, match="takes working_directory"):
-        await desk(yard, backend).run(NAME, "x", {"bash": True}, entry="http")
+        await desk(yard, backend).run(NAME, "x", {"bash": True}, authority=Authority(), entry="http")
 
 
 async def test_the_one_for_maintenance_is_never_begun_by_a_schedule_a_bot_or_a_bubble(yard: Yard):
     for entry in ("schedule", "bot", "bubble", "module"):
         with pytest.raises(ActRefusedError, match="only when a person asks"):
-            await desk(yard, ScriptedBackend()).run(NAME, "x", {}, entry=entry)
+            await desk(yard, ScriptedBackend()).run(NAME, "x", {}, authority=Authority(), entry=entry)

@@ -13,4 +13,4 @@ def test_an_order_is_a_persons_own_words_and_may_go_on_unless_it_says_otherwise(
     )  # fmt: skip
     order = Order(definition=definition, prompt="x", entry="cli", limits=LIMITS)
 
-    assert (order.origin, order.may_go_on(), order.narrowing, definition.does_without_shell) == ("you", True, (), False)
+    assert (order.origin, order.authority.holds(), order.narrowing, definition.does_without_shell) == ("you", True, (), False)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.access.origin import Taint
 from parachuted.grants.agent_config import AgentConfig, SandboxConfig
 from parachuted.grants.agent_grant import AgentGrant
 from parachuted.grants.granting import build_grant
@@ -16,7 +15,7 @@ def granted(**config: object) -> AgentGrant:
 
 
 def test_an_agent_that_another_one_asks_for_help_may_no_more_than_that_one():
-    outer = Within(grant=granted(paths=["Brain/**"], bash=["git"], network=["a.example"]), taint=Taint())
+    outer = Within(grant=granted(paths=["Brain/**"], bash=["git"], network=["a.example"]))
     inner = outer.narrowed(granted(paths=["Brain/a/**", "Daily/**"], bash=True, network=["a.example", "b.example"]))
 
     assert (inner.bash, inner.network) == (("git",), ("a.example",))
@@ -25,7 +24,7 @@ def test_an_agent_that_another_one_asks_for_help_may_no_more_than_that_one():
 
 
 def test_the_interfaces_that_it_has_not_it_cannot_have_by_asking():
-    outer = Within(grant=granted(allowed_interfaces=("A", "B")), taint=Taint())
+    outer = Within(grant=granted(allowed_interfaces=("A", "B")))
 
     assert outer.narrowed(granted()).interfaces == ("A", "B")
     assert outer.narrowed(granted(allowed_interfaces=("B", "C"))).interfaces == ("B",)
@@ -40,17 +39,7 @@ def test_the_interfaces_that_it_has_not_it_cannot_have_by_asking():
     ],
 )
 def test_a_shell_and_the_network_that_it_has_not_it_cannot_have_by_asking(outer: dict[str, object], inner: dict[str, object]):
-    narrowed = Within(grant=granted(**outer), taint=Taint()).narrowed(granted(**inner))
+    narrowed = Within(grant=granted(**outer)).narrowed(granted(**inner))
 
     assert (narrowed.bash, narrowed.network) == (False, "none")
     assert not {"Bash", "WebFetch"} & set(narrowed.native)
-
-
-def test_what_either_has_read_the_other_has_heard():
-    outer, inner = Within(grant=granted(), taint=Taint()), Taint()
-    outer.taint.read("the prompt", "bot")
-    outer.tell(inner)
-    assert inner.sources == {"the prompt": "bot"}
-    inner.read("Clippings/x.md", "web")
-    outer.hear(inner)
-    assert outer.taint.sources == {"the prompt": "bot", "Clippings/x.md": "web"}

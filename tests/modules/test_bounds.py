@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parachuted.errors import ActRefusedError, PathRefusedError
-from parachuted.keys import Glob, Grant
+from parachuted.keys import EVERYWHERE, Glob, Grant
 from parachuted.modules import AgentConfig, SandboxConfig
 from parachuted.modules.bounds import Bounds
 from parachuted.vault import VaultPath
@@ -66,12 +66,13 @@ def test_a_person_can_only_narrow_an_agent():
 
 
 def test_a_callers_paths_narrow_a_module_further_but_never_widen_it():
-    limited = DAILY.limited(Grant(alternatives=(((Glob("Daily/a*"), Glob("Private/**")),), ((Glob("Daily/b*"),),))))
+    key = Grant(alternatives=(((Glob("Daily/a*"), Glob("Private/**")),), ((Glob("Daily/b*"),),)))
+    limited = DAILY.limited(key, key)
 
     assert [may(limited, path) for path in ("Daily/a.md", "Daily/b.md", "Daily/c.md", "Private/a.md")] == ["rw", "rw", "", ""]
     assert (limited.may_enter("Daily"), limited.may_enter("Private")) == (True, False)
-    assert DAILY.limited(Grant(alternatives=None)) is DAILY
-    with pytest.raises(ActRefusedError, match="the paths of the key that called"):
+    assert DAILY.limited(EVERYWHERE, EVERYWHERE) is DAILY
+    with pytest.raises(ActRefusedError, match="the paths of the module or the key that called"):
         limited.check_read(VaultPath("Daily/c.md"), VaultPath("Daily/c.md"))
 
 

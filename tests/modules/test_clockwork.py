@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import cast
 
+from parachuted.access.authority import Authority
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.clockwork import Clockwork
 from parachuted.modules.declared import Declared, ScheduleSpec
@@ -35,8 +36,9 @@ class Tells:
         self.wait: asyncio.Event | None = None
         self.fails = False
 
-    async def tell(self, handler: str, _data: Mapping[str, object], *, timeout_s: float) -> None:
+    async def tell(self, handler: str, _data: Mapping[str, object], *, timeout_s: float, authority: Authority) -> None:
         self.told.append(handler)
+        assert (len(authority.causes), authority.asked_by, authority.entry) == (1, "clock", "schedule")
         if self.wait is not None:
             await asyncio.wait_for(self.wait.wait(), timeout_s)
         if self.fails:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from parachuted.access.authority import Authority, acting
 from parachuted.errors import ActRefusedError
 from parachuted.modules import Services
-from parachuted.modules.cause import carrying
 from parachuted.modules.given import Sources, make_services
 from tests.modules.yard import Yard
 
@@ -49,12 +49,12 @@ async def test_the_state_of_one_module_is_not_anothers(yard):
 def test_a_module_publishes_under_its_own_name_and_says_what_led_to_it(yard):
     given = yard.given(yard.approve(MANIFEST))
     given.publish("telegram-bot.message.came", {"text": "hello"})
-    with carrying(["c-1"]):
+    with acting(Authority(causes=("c-1",))):
         given.publish("telegram-bot.message.came", {"text": "hello"})
         given.publish("telegram-bot.message.came", {"causes": ["c-own"]})
 
     assert [data for _module, _event, data in yard.published] == [
-        {"text": "hello"}, {"text": "hello", "causes": ["c-1"]}, {"causes": ["c-own"]},
+        {"text": "hello"}, {"text": "hello", "causes": ["c-1"]}, {"causes": ["c-1"]},
     ]  # fmt: skip
     for event in ("daily.entry.created", "telegram-botnet.x", "telegram", "file.created", "", "."):
         with pytest.raises(ActRefusedError, match="whose name begins with telegram-bot"):
@@ -62,18 +62,26 @@ def test_a_module_publishes_under_its_own_name_and_says_what_led_to_it(yard):
 
 
 def test_settings_are_to_be_read_and_logs_have_the_modules_name(yard, caplog):
-    given = yard.given(yard.approve(MANIFEST, config={"chat": "t"}), interfaces={"BrainInterface": yard})
+    given = yard.given(yard.approve(MANIFEST, config={"chat": "t"}))
     with pytest.raises(TypeError):
         given.config["chat"] = "other"  # type: ignore[index]
     given.log.warning("odd")
 
     assert (given.config["chat"], caplog.records[0].name) == ("t", "parachuted.modules.telegram-bot")
-    assert (given.get_interface("BrainInterface"), given.get_interface("Other")) == (yard, None)
+
+
+def test_only_an_interface_that_consent_showed_can_be_had(yard):
+    approved = yard.approve(f"optional_requires: [BrainInterface, Lost]\n{MANIFEST}")
+    given = yard.given(approved, interfaces={"BrainInterface": yard, "Other": yard})
+
+    assert (given.get_interface("BrainInterface"), given.get_interface("Lost")) == (yard, None)
+    with pytest.raises(ActRefusedError, match="does not name it in optional_requires"):
+        given.get_interface("Other")
 
 
 def test_it_is_what_the_manager_hands_on(yard):
     sources = Sources(
-        vault=yard.parts, agents=yard.agents(), state=yard.folder, clock=yard.clock, publish=lambda *_: None, interface=lambda _: None
+        vault=yard.parts, agents=yard.agents(), state=yard.folder, clock=yard.clock, publish=lambda *_: None, interface=lambda *_: None
     )
     services: Services = make_services(yard.approve(MANIFEST), sources)
 

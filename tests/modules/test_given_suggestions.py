@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from parachuted.access.authority import Authority, acting
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError
 from parachuted.keys import Glob, Grant
-from parachuted.modules.access import limited_by
-from parachuted.modules.cause import carrying
 from parachuted.suggestions import SuggestionParts, Suggestions
 from tests.modules.yard import Yard
 
@@ -44,7 +43,7 @@ def suggestions(yard, tmp_path) -> Suggestions:
 
 async def test_it_is_filed_under_the_modules_name_with_what_led_to_it(yard, suggestions):
     given = yard.given(yard.approve(MANIFEST), yard.agents(suggestions=suggestions))
-    with carrying(["c-1"], ["r-1"]):
+    with acting(Authority(causes=("c-1",), runs=("r-1",))):
         name = await given.suggest("update", "Work/a.md", {"key": "seen", "value": True}, "it was seen")
     made = suggestions.get(name)
     assert (made.source_agent, made.causes, made.run, made.origin) == ("module:telegram-bot", ("c-1",), "r-1", "agent")
@@ -64,7 +63,7 @@ async def test_for_what_it_may_not_read_there_is_nothing_to_suggest(yard, sugges
     for path in ("Private/diary.md", "Private/none.md"):
         with pytest.raises(NotFoundError, match="is not among the files that the module telegram-bot may read"):
             await given.suggest("update", path, {"text": "x"}, "x")
-    with limited_by(Grant(alternatives=(((Glob("Other/**"),),),))), pytest.raises(NotFoundError):
+    with acting(limited(Grant(alternatives=(((Glob("Other/**"),),),)))), pytest.raises(NotFoundError):
         await given.suggest("update", "Work/a.md", {"text": "x"}, "x")
     for path in ("Modules/telegram-bot/module.py", ".parachute/x", "Suggestions/x.md"):
         with pytest.raises((NotFoundError, PathRefusedError)):
@@ -87,3 +86,7 @@ async def test_no_module_writes_where_suggestions_are_ticked_whatever_its_permis
 async def test_where_nobody_takes_suggestions_it_is_told_so(yard):
     with pytest.raises(ActRefusedError, match="nobody takes suggestions"):
         await yard.given(yard.approve(MANIFEST)).suggest("update", "Work/a.md", {"text": "x"}, "x")
+
+
+def limited(paths: Grant) -> Authority:
+    return Authority(reads=paths, writes=paths)

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from typing import cast
 
+from parachuted.access.authority import Authority
 from parachuted.events import Bus, Event
 from parachuted.modules.bounds import Bounds
-from parachuted.modules.cause import carried, runs_before
 from parachuted.modules.declared import Declared, EventSpec
 from parachuted.modules.inbox import MOST_WAITING, Inbox
-from parachuted.modules.publishing import Publishing
+from parachuted.modules.publishing import Published, Publishing
 from parachuted.modules.running import Running
 from tests.modules.players import until
 
@@ -33,12 +33,12 @@ class Hears:
         self.hold.set()
         self.most, self.now = 0, 0
 
-    async def tell(self, handler: str, data: Mapping[str, object], *, timeout_s: float) -> None:
+    async def tell(self, handler: str, data: Mapping[str, object], *, timeout_s: float, authority: Authority) -> None:
         self.now += 1
         self.most = max(self.most, self.now)
         self.told.append((handler, data))
-        self.causes.append(carried())
-        self.runs.append(runs_before())
+        self.causes.append(authority.causes)
+        self.runs.append(authority.runs)
         await asyncio.wait_for(self.hold.wait(), timeout_s)
         self.now -= 1
         if data.get("path") == "bug.md":
@@ -69,7 +69,7 @@ async def test_what_came_before_it_runs_is_told_in_order():
     hears = Hears()
     one = inbox(hears, IN_ORDER)
     for number in range(3):
-        one.put(event(f"{number}.md"), 0)
+        one.put(event(f"{number}.md"), Published())
 
     async with telling(one):
         await until(lambda: len(hears.told) == 3)
@@ -82,7 +82,7 @@ async def test_handlers_beside_each_other_are_not_more_than_a_few():
     hears.hold.clear()
     one = inbox(hears, BESIDE)
     for number in range(30):
-        one.put(event(f"{number}.md"), 0)
+        one.put(event(f"{number}.md"), Published())
 
     async with telling(one):
         await until(lambda: len(hears.told) == 8)
@@ -98,7 +98,7 @@ async def test_where_too_many_wait_the_oldest_are_dropped_and_counted():
     hears = Hears()
     one = inbox(hears, IN_ORDER)
     for number in range(MOST_WAITING + 5):
-        one.put(event(f"{number}.md"), 0)
+        one.put(event(f"{number}.md"), Published())
 
     async with telling(one):
         await until(lambda: len(hears.told) == MOST_WAITING)
@@ -111,7 +111,7 @@ async def test_what_a_handler_does_to_the_data_is_seen_nowhere_else():
     hears = Hears()
     one = inbox(hears, IN_ORDER)
     told = event("a.md", causes=["c1"], paths=["a.md"])
-    one.put(told, 0)
+    one.put(told, Published())
 
     async with telling(one):
         await until(lambda: hears.told)
@@ -124,14 +124,13 @@ async def test_what_a_handler_does_to_the_data_is_seen_nowhere_else():
 async def test_the_events_causes_and_its_run_are_carried_on():
     hears = Hears()
     one = inbox(hears, IN_ORDER, BESIDE)
-    one.put(event("a.md", causes=["c1", "c2"], run="r1"), 0)
+    one.put(event("a.md", causes=["c1", "c2"], run="r1"), Published())
 
     async with telling(one):
         await until(lambda: len(hears.causes) == 2)
 
     assert hears.causes == [("c1", "c2"), ("c1", "c2")]
     assert hears.runs == [("r1",), ("r1",)]  # an undo of that run takes back what follows from it
-    assert carried() == ()
 
 
 async def test_a_file_that_moves_in_is_told_to_who_hears_of_new_ones():
@@ -139,9 +138,9 @@ async def test_a_file_that_moves_in_is_told_to_who_hears_of_new_ones():
     one = inbox(hears, EventSpec(event="file.created", handler="made"), bounds=Bounds.of_module("daily", read=["Daily/**"], write=[]))
     assert one.events == {"file.created", "file.moved"}
 
-    one.put(event("Daily/a.md", "file.moved", **{"from": "Private/a.md"}), 0)
-    one.put(event("Daily/a.md", "file.moved", **{"from": "Daily/b.md"}), 0)
-    one.put(event("Private/a.md", "file.created"), 0)
+    one.put(event("Daily/a.md", "file.moved", **{"from": "Private/a.md"}), Published())
+    one.put(event("Daily/a.md", "file.moved", **{"from": "Daily/b.md"}), Published())
+    one.put(event("Private/a.md", "file.created"), Published())
     async with telling(one):
         await until(lambda: hears.told)
 
@@ -151,8 +150,8 @@ async def test_a_file_that_moves_in_is_told_to_who_hears_of_new_ones():
 async def test_a_way_of_running_that_breaks_ends_neither_the_inbox_nor_the_daemon():
     hears = Hears()
     one = inbox(hears, BESIDE)
-    one.put(event("bug.md"), 0)
-    one.put(event("fine.md"), 0)
+    one.put(event("bug.md"), Published())
+    one.put(event("fine.md"), Published())
 
     async with telling(one):
         await until(lambda: len(hears.told) == 2)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from parachuted.access.authority import Authority
 from parachuted.errors import ModuleFailedError
-from parachuted.modules.interfaces import Interfaces
+from parachuted.modules.interfaces import Caller, Interfaces
 
 BRAIN = "BrainInterface"
+ANYBODY = Caller(own=Authority, lent=lambda authority: authority)
 
 
 class Provider:
@@ -17,7 +19,7 @@ class Provider:
     async def who(self, greeting: str = "") -> str:
         return f"{greeting}{self.name}"
 
-    def get(self, _name: str) -> object:
+    def get(self, _name: str, _authority: Authority) -> object:
         return self
 
 
@@ -28,14 +30,14 @@ def offer(interfaces: Interfaces, name: str, rank: int) -> Provider:
 
 
 def test_nobody_provides_what_nobody_offers():
-    assert Interfaces({}).get(BRAIN) is None
+    assert Interfaces({}).get(BRAIN, ANYBODY) is None
 
 
 async def test_what_is_given_calls_the_provider():
     interfaces = Interfaces({})
     offer(interfaces, "brain", 0)
 
-    brain = interfaces.get(BRAIN)
+    brain = interfaces.get(BRAIN, ANYBODY)
 
     assert await brain.who(greeting="I am ") == "I am brain"
     assert brain
@@ -44,13 +46,13 @@ async def test_what_is_given_calls_the_provider():
 async def test_a_method_kept_in_hand_says_so_when_the_provider_is_gone():
     interfaces = Interfaces({})
     offer(interfaces, "brain", 0)
-    brain = interfaces.get(BRAIN)
+    brain = interfaces.get(BRAIN, ANYBODY)
     who = brain.who
 
     interfaces.withdraw("brain")
 
     assert not brain
-    assert interfaces.get(BRAIN) is None
+    assert interfaces.get(BRAIN, ANYBODY) is None
     with pytest.raises(ModuleFailedError, match="nobody provides BrainInterface any more"):
         await who()
 
@@ -58,7 +60,7 @@ async def test_a_method_kept_in_hand_says_so_when_the_provider_is_gone():
 async def test_what_was_kept_works_again_when_a_provider_comes():
     interfaces = Interfaces({})
     offer(interfaces, "brain", 0)
-    brain = interfaces.get(BRAIN)
+    brain = interfaces.get(BRAIN, ANYBODY)
     interfaces.withdraw("brain")
 
     offer(interfaces, "other-brain", 3)
@@ -73,7 +75,7 @@ async def test_of_two_providers_the_one_that_was_approved_first_serves():
 
     [choice] = interfaces.choices()
 
-    assert await interfaces.get(BRAIN).who() == "z-earlier"
+    assert await interfaces.get(BRAIN, ANYBODY).who() == "z-earlier"
     assert (choice.provider, choice.others, choice.reason) == ("z-earlier", ("a-later",), "it was approved first")
 
 
@@ -84,7 +86,7 @@ async def test_of_two_providers_the_one_in_the_settings_serves():
 
     offer(interfaces, "a-later", 5)
 
-    assert await interfaces.get(BRAIN).who() == "a-later"
+    assert await interfaces.get(BRAIN, ANYBODY).who() == "a-later"
     assert interfaces.choices()[0].reason == "the settings say so"
 
 
@@ -92,7 +94,7 @@ async def test_the_other_takes_over_when_the_first_goes():
     interfaces = Interfaces({})
     offer(interfaces, "first", 0)
     offer(interfaces, "second", 1)
-    brain = interfaces.get(BRAIN)
+    brain = interfaces.get(BRAIN, ANYBODY)
 
     interfaces.withdraw("first")
 
@@ -105,5 +107,5 @@ def test_what_begins_with_an_underscore_is_the_providers_own():
     offer(interfaces, "brain", 0)
 
     with pytest.raises(AttributeError, match="_name"):
-        _ = interfaces.get(BRAIN)._name_of_it
-    assert "BrainInterface" in repr(interfaces.get(BRAIN))
+        _ = interfaces.get(BRAIN, ANYBODY)._name_of_it
+    assert "BrainInterface" in repr(interfaces.get(BRAIN, ANYBODY))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.access.authority import Authority
 from parachuted.errors import ModuleFailedError, NotFoundError
 from tests.modules.houses import House
 from tests.modules.players import until
@@ -209,8 +210,8 @@ async def test_an_interface_that_nobody_was_shown_stands_in_for_none_that_was(ho
     house.add("aa-thief", f"provides = ('BrainInterface',)\n{WHO}")
     house.add("zz-brain", WHO, BRAIN)
 
-    async with house.open() as modules:
-        assert await modules.interface("BrainInterface").who() == "zz-brain"
+    async with house.open():
+        assert await house.find("BrainInterface").who() == "zz-brain"
 
 
 async def test_a_module_that_goes_leaves_the_others_with_an_error_and_comes_back(house):
@@ -233,7 +234,7 @@ async def test_a_module_that_goes_leaves_the_others_with_an_error_and_comes_back
         house.trust.disable("brain")
         await modules.sync()
         assert await house.get("/api/daily/who") == "nobody"
-        assert modules.interface("BrainInterface") is None
+        assert house.find("BrainInterface") is None
 
         house.trust.enable("brain")
         await modules.sync()
@@ -245,8 +246,8 @@ async def test_of_two_providers_the_status_tells_which_serves(make):
     for name in ("a-brain", "b-brain"):
         house.add(name, WHO, BRAIN)
 
-    async with house.open() as modules:
-        assert await modules.interface("BrainInterface").who() == "b-brain"
+    async with house.open():
+        assert await house.find("BrainInterface").who() == "b-brain"
         [choice] = house.status("a-brain").interfaces
         assert (choice.provider, choice.others, choice.reason) == ("b-brain", ("a-brain",), "the settings say so")
 
@@ -317,7 +318,7 @@ async def test_two_modules_that_answer_each_other_come_to_an_end(house):
         house.add(name, body)
 
     async with house.open() as modules:
-        modules.publish("ping", "ping.said", {})
+        modules.publish("ping", "ping.said", {}, Authority())
         await until(lambda: any(house.status(name).problem for name in ("ping", "pong")))
         heard = sum(house.memory[name].kept["heard"] for name in ("ping", "pong"))
         await asyncio.sleep(0.05)
@@ -331,10 +332,10 @@ async def test_tools_are_called_by_the_name_of_their_module(house):
     async with house.open() as modules:
         [(module, tool)] = modules.tools()
         assert (module, tool.name, tool.description) == ("daily", "daily-search", "Search.")
-        assert await modules.call_tool("daily", "daily-search", {"query": "kevin"}) == ["kevin"]
+        assert await modules.call_tool("daily", "daily-search", {"query": "kevin"}, Authority()) == ["kevin"]
         for wrong in (("brain", "daily-search"), ("daily", "other")):
             with pytest.raises(NotFoundError):
-                await modules.call_tool(*wrong, {})
+                await modules.call_tool(*wrong, {}, Authority())
 
 
 async def test_a_schedule_that_is_due_runs(house):

@@ -8,13 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from parachuted.access.authority import Authority, acting
 from parachuted.agents import ClaudeSettings, OfflineBackend, make_backend
 from parachuted.errors import ActRefusedError, AgentFailedError, AgentUnavailableError, NotFoundError
 from parachuted.hooks import Decision, Occurrence
 from parachuted.keys import Glob, Grant
 from parachuted.modules import AgentConfig
-from parachuted.modules.access import limited_by
-from parachuted.modules.cause import carrying
 from parachuted.modules.declared import ToolSpec
 from parachuted.testing import ScriptedBackend, ScriptedMessages, say, use
 from parachuted.tools import Undo
@@ -81,7 +80,7 @@ async def test_a_run_is_recorded_told_of_and_undone_like_any_other(yard):
     )
     given = yard.given(yard.approve(BOT), yard.agents(backend))
     before = yard.text("Brain/projects/client-x.md")
-    with carrying(["c-1"], ["r-before"]):
+    with acting(Authority(causes=("c-1",), runs=("r-before",))):
         await given.run_agent("admin", "Make it green.", {})
 
     (document,) = documents(yard)
@@ -186,7 +185,7 @@ async def test_budgets_hold_for_agents_of_modules_too_also_when_all_come_at_once
 
 async def test_a_cause_has_its_own_budget_so_that_modules_that_wake_each_other_halt(yard):
     given = yard.given(yard.approve(BOT, **PROMPTS), yard.agents(ScriptedBackend([say("ok")]), runs_per_cause=2))
-    with carrying(["c-1"]):
+    with acting(Authority(causes=("c-1",))):
         for _ in range(2):
             await given.run_agent("responder", "x", {})
         with pytest.raises(AgentUnavailableError, match="2 runs per cause"):
@@ -195,8 +194,9 @@ async def test_a_cause_has_its_own_budget_so_that_modules_that_wake_each_other_h
 
 
 async def test_agents_that_call_agents_come_to_an_end(yard):
-    async def call(_module, _tool, _arguments):
-        return await given.run_agent("admin", "again", {})
+    async def call(_module, _tool, _arguments, authority):
+        with acting(authority):
+            return await given.run_agent("admin", "again", {})
 
     tool = ToolSpec(name="brain_search", description="Asks.", handler="ask", schema={"type": "object"})
     backend = ScriptedBackend([use("brain_search"), say("ok")])
@@ -214,7 +214,7 @@ async def test_agents_that_call_agents_come_to_an_end(yard):
 
 
 async def test_only_the_tools_that_the_permissions_name_are_offered(yard):
-    async def call(_module, _tool, _arguments):
+    async def call(_module, _tool, _arguments, _authority):
         return "found"
 
     names = ("brain_search", "brain_drop")
@@ -254,7 +254,7 @@ async def test_agents_that_the_class_declares_work_too_and_the_manifest_has_the_
 async def test_a_call_for_a_key_with_paths_bounds_the_agent_too(yard):
     backend = ScriptedBackend([use("read_note", path="Brain/other.md"), use("read_note", path="Brain/projects/client-x.md"), say("ok")])
     given = yard.given(yard.approve(BOT), yard.agents(backend))
-    with limited_by(Grant(alternatives=(((Glob("Brain/other.md"),),),))):
+    with acting(limited(Grant(alternatives=(((Glob("Brain/other.md"),),),)))):
         await given.run_agent("admin", "x", {})
 
     assert [step["error"] for step in documents(yard)[0]["steps"] if "called" in step] == [False, True]
@@ -315,3 +315,7 @@ async def test_the_real_agent_runs_with_these_tools_alone(yard, tmp_path):
     assert "- green" in yard.text("Brain/projects/client-x.md")
     assert documents(yard)[0]["outcome"] == "changed"
     assert documents(yard)[0]["cost_usd"] > 0
+
+
+def limited(paths: Grant) -> Authority:
+    return Authority(reads=paths, writes=paths)

@@ -81,7 +81,7 @@ def test_what_follows_from_an_event_is_one_deeper_and_a_circle_ends(bus, publish
     depths: list[int] = []
 
     def answer(event: Event) -> None:
-        depths.append(publishing.depth(event.id))
+        depths.append(publishing.told(event.id).depth)
         with publishing.handling("daily", depths[-1]):
             publishing.publish("daily", "daily.again", {})
 
@@ -98,4 +98,4 @@ def test_what_two_modules_do_at_once_counts_for_each_alone(publishing, bus):
         publishing.publish("daily", "daily.said", {})
     publishing.publish("daily", "daily.said", {})
 
-    assert [publishing.depth(event.id) for event in bus.since(0)] == [0, 4, 0]
+    assert [publishing.told(event.id).depth for event in bus.since(0)] == [0, 4, 0]

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from parachuted.access.authority import NOBODY, Authority, current
 from parachuted.agents import Backend, Limits
 from parachuted.events import Bus, Event
 from parachuted.events.audit import AuditEvent, Caller
@@ -16,7 +17,6 @@ from parachuted.modules.access import BoundedVault, VaultParts
 from parachuted.modules.agent_parts import AgentParts
 from parachuted.modules.approved import Approved
 from parachuted.modules.bounds import Bounds
-from parachuted.modules.cause import causes_at
 from parachuted.modules.given import Given, Sources
 from parachuted.modules.manifest import read_manifest
 from parachuted.state import open_state
@@ -28,6 +28,12 @@ from tests.search.library import Library
 
 LIMITS = Limits(timeout_s=30, max_turns=10, max_cost_usd=0.5)
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+
+
+def acted_on() -> Authority:
+    """That of the code which runs here; a test that says nothing of it acts as the module itself."""
+    found = current()
+    return Authority() if found is NOBODY else found
 
 
 class Told:
@@ -81,9 +87,10 @@ class Yard:
         """What the module of that approval is given."""
         sources = Sources(
             vault=self.parts, agents=agents or self.agents(), state=self.folder / "state/modules", clock=self.clock,
-            publish=lambda module, event, data: self.published.append((module, event, dict(data))), interface=(interfaces or {}).get,
+            publish=lambda module, event, data, _authority: self.published.append((module, event, dict(data))),
+            interface=lambda name, _caller: (interfaces or {}).get(name),
         )  # fmt: skip
-        return Given(approved, sources)
+        return Given(approved, sources, acted_on)
 
     def approve(
         self, manifest: str, *, config: dict[str, object] | None = None, agents: dict[str, object] | None = None, **files: str
@@ -123,11 +130,11 @@ class Yard:
             self.library.search.follow(path, entry)
 
     def author(self) -> Author:
-        return Author(by="module:daily", causes=causes_at(NOON))
+        return Author(by="module:daily", causes=acted_on().causes_at(NOON))
 
     def bounded(self, *, read: Iterable[str] = (), write: Iterable[str] = (), **more: Callable[..., None]) -> BoundedVault:
         bounds = Bounds.of_module("daily", read=read, write=write)
-        return BoundedVault(self.parts, bounds, self.author, Caller("module", "daily", ""), **more)
+        return BoundedVault(self.parts, bounds, self.author, Caller("module", "daily", ""), authority=acted_on, **more)
 
     def close(self) -> None:
         self.library.search.close()

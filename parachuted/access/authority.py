@@ -1,0 +1,118 @@
+"""Authority: on whose behalf a piece of work is done: what it may reach, what it follows from, who asked, and what it has read.
+
+It is a value that is passed as an argument. A module's code calls `self.vault.read(...)` with no such argument, so there, and nowhere else,
+it is found in the one context variable of this file: whatever the code begins (a task, a callback) carries it on for as long as it lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Literal, Protocol, TypeAlias
+
+from parachuted.access.origin import UNTRUSTED, Origin, Taint
+from parachuted.errors import ActRefusedError
+from parachuted.keys import EVERYWHERE, Grant
+from parachuted.vault import new_id
+
+Entry: TypeAlias = Literal["bubble", "chat", "schedule", "bot", "module", "maintenance", "cli", "http"]
+"""By which way a run was asked for. It decides who is told and asked, and never what the agent may do."""
+
+AskedBy: TypeAlias = Literal["person", "clock", "event", "module"]
+"""What began the work: a person's request through a key or the page, a schedule, an event, or the module itself when it was enabled."""
+
+_TRUST: tuple[Origin, ...] = ("you", "agent")
+
+
+class Narrowing(Protocol):
+    """The run of an agent that the work is part of, as far as other runs must know of it."""
+
+    def narrowed(self, grant: Any) -> Any:  # noqa: ANN401  an AgentGrant, which is of a room above this one
+        """What an agent may that this one asks for help."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Authority:
+    """One piece of work, and all that it leads to.
+
+    `reads` and `writes` are the paths that whoever asked may reach: a key's, an untrusted module's that called another one's interface, the
+    lane of a run. `holds` says whether who asked still may ask. `causes` and `runs` are what led here; without causes, each act begins one.
+    `taint` is what it has read of strangers' texts, shared by all that goes on with the same value. `within` is the run of an agent that
+    this is part of, if any, and `depth` how many runs deep that is. `request_id` is the audit's.
+    """
+
+    reads: Grant = EVERYWHERE
+    writes: Grant = EVERYWHERE
+    holds: Callable[[], bool] = lambda: True
+    causes: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
+    entry: Entry = "module"
+    asked_by: AskedBy = "module"
+    taint: Taint = field(default_factory=Taint, compare=False)
+    within: Narrowing | None = None
+    depth: int = 0
+    request_id: str = ""
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether who asked may reach some paths of the vault only."""
+        return self.reads.alternatives is not None or self.writes.alternatives is not None
+
+    def check(self) -> None:
+        """Raises ActRefusedError when who asked may ask no longer: the key was revoked, or the run has ended."""
+        if not self.holds():
+            raise ActRefusedError("whoever asked for this may ask no longer (its key was revoked, or its run ended); ask again")
+
+    def causes_at(self, now: datetime) -> tuple[str, ...]:
+        """What an act follows from: a new cause where nothing else led here."""
+        return self.causes or (new_id("c", now),)
+
+    def words(self, own: Origin, said: Origin = "you") -> Origin:
+        """Whose words a prompt counts as: a person's only where a person's request began this and no stranger's text was read since.
+
+        `own` is what the words of the module itself count as; `said` what the module says of them, which can only take trust away.
+        """
+        found = self.taint.origin if self.taint else "you" if self.asked_by == "person" else own
+        if found in UNTRUSTED or said in UNTRUSTED:
+            return found if found in UNTRUSTED else said
+        return max(found, said, key=_TRUST.index)
+
+    def narrowed(self, reads: Grant, writes: Grant) -> Authority:
+        """The same, for no more paths than these."""
+        return replace(self, reads=self.reads.both(reads), writes=self.writes.both(writes))
+
+    def forked(self) -> Authority:
+        """The same, with a taint of its own that begins with what was read so far: what follows reads for itself."""
+        taint = Taint()
+        pass_on(self.taint, taint)
+        return replace(self, taint=taint)
+
+
+NOBODY = Authority(reads=Grant(alternatives=()), writes=Grant(alternatives=()), holds=lambda: False)
+"""On whose behalf code works that no call of the daemon led to: it reaches nothing."""
+
+_CURRENT: ContextVar[Authority] = ContextVar("parachuted_authority", default=NOBODY)
+
+
+def current() -> Authority:
+    """That of the module's code which runs here. For the services that modules are given, and nothing else."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def acting(authority: Authority) -> Iterator[None]:
+    """Inside, and in all that begins there, module code acts on that one's behalf."""
+    token = _CURRENT.set(authority)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def pass_on(source: Taint, target: Taint) -> None:
+    """What one has read, the other may hold."""
+    for name, origin in source.sources.items():
+        target.read(name, origin)
