@@ -27,7 +27,8 @@ _ASKED, _WARMING = 600, 50
 _STREAMS, _STREAM_MB = 50, 4
 _JUDGED = 200
 _HELD_MS = 20.0
-_BODY = {"model": "claude-haiku-4-5", "max_tokens": 50, "stream": True, "messages": [{"role": "user", "content": "x" * 30_000}]}
+_MODEL = "claude-haiku-4-5"
+_BODY = {"model": _MODEL, "max_tokens": 50, "stream": True, "messages": [{"role": "user", "content": "x" * 30_000}]}
 _SCHEMA = {"type": "object", "properties": {"keep": {"type": "boolean"}}, "required": ["keep"]}
 _READY_S = 20.0
 
@@ -111,7 +112,7 @@ async def _ask_streams(_url: str, way: str, token: str) -> dict[str, list[float]
 
 async def _judged(gate: Gateway) -> Figure:
     """A warm judge; the model holds its answer for a time that is taken off."""
-    judge, spans = Judge(gate, "claude-haiku-4-5"), []
+    judge, spans = Judge(gate, _MODEL), []
     for number in range(_JUDGED):
         begun = time.perf_counter()
         await judge.ask("You judge.", "Is it worth keeping?", _SCHEMA)
@@ -125,11 +126,11 @@ async def _gateway(folder: Path, url: str) -> AsyncIterator[tuple[Gateway, Way]]
     limits = MoneyLimits(usd_per_cause=1e6, usd_per_hour=1e6, usd_per_day=1e6)
     gate = Gateway(
         env={"ANTHROPIC_API_KEY": "sk-ant-bench-0123456789"}, vault=folder, user_home=folder, base_url=url,
-        ledger=Ledger(folder / "usage.db"), limits=limits,
+        ledger=Ledger(folder / "usage.db", time.time), limits=limits,
         clock=lambda: datetime.now(UTC),
     )  # fmt: skip
     try:
-        async with gate.open(Ticket(run="bench", agent="bench", causes=("c",), session=None, max_cost_usd=1e6)) as way:
+        async with gate.open(Ticket(run="bench", agent="bench", causes=("c",), session=None, max_cost_usd=1e6, models=(_MODEL,))) as way:
             yield gate, way
     finally:
         await gate.close()

@@ -86,7 +86,7 @@ async def _measure(folder: Path, engine: Mapping[str, str]) -> tuple[list[float]
     await load_heavy("claude")  # its import is the first run's alone
     async with ScriptedMessages() as api, _boxes(folder, engine, is_pooled=True) as warm, _boxes(folder, engine, is_pooled=False) as cold:
         gateway = Gateway(
-            env=os.environ, vault=folder, user_home=folder, base_url=api.url, ledger=Ledger(folder / "usage.db"),
+            env=os.environ, vault=folder, user_home=folder, base_url=api.url, ledger=Ledger(folder / "usage.db", time.time),
             limits=MoneyLimits(usd_per_cause=9.0, usd_per_hour=9.0, usd_per_day=9.0), clock=lambda: datetime.now(UTC),
         )  # fmt: skip
         rigs = [_rig(folder, api, gateway, boxes) for boxes in (warm, cold)]

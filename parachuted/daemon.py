@@ -43,6 +43,7 @@ from parachuted.presence import Presence
 from parachuted.processes.beat import next_beat
 from parachuted.search import Search
 from parachuted.state import open_state
+from parachuted.state.elapsed import ElapsedClock, follow_clock
 from parachuted.suggestions import SuggestionParts, Suggestions
 from parachuted.suggestions.ears import Ears
 from parachuted.tasks import Budget, Causes, Outcome, Queue, Task, Window, Worker
@@ -68,6 +69,7 @@ log = logging.getLogger(__name__)
 
 _LOOK_AFTER_S = 1.0
 AUDIT_HEAD = "audit.head"
+_CLOCK = "clock.json"
 _REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where this machine reaches what listens on every address
 _LOOK_AT_KEYS_S = 0.5  # for open streams: a request looks by itself
 _PATHS_AT_ONCE = 2000
@@ -91,7 +93,7 @@ def state_folder(home: Path, vault: Path) -> Path:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
     """The backend and, in a sentence, why it is that one; `gateway` is the way of all model calls, where there is one, and `sandboxes` are
-    where agents run shells.
+    where agents run shells. `elapsed` is the time that the gateway's limits are counted in.
     """
 
     backend: Backend
@@ -99,13 +101,15 @@ class Chosen:
     model: str | None
     gateway: Gateway | None = None
     sandboxes: Sandboxes | None = None
+    elapsed: ElapsedClock | None = None
 
 
 def choose_agent(settings: Settings, folder: Path, env: Mapping[str, str], user_home: Path) -> Chosen:
-    """The backend that the settings and the credentials lead to."""
+    """The backend that the settings and the credentials lead to. `folder` is the vault's state folder."""
+    elapsed = ElapsedClock(folder / _CLOCK)
     credential = find_credential(env, settings.vault, user_home)
     name, reason = choose_backend(settings.agent.backend, credential, settings.agent.base_url)
-    gateway = _make_gateway(settings, folder, env, user_home)
+    gateway = _make_gateway(settings, folder, env, user_home, elapsed)
     run = folder.parents[1] / "run"  # a short path, since the path of a socket may have 107 bytes
     sandboxes = Sandboxes(folder=run / "boxes", env=env, label=folder.name, most=settings.agent.concurrency + _DEEPEST)
     made = make_backend(
@@ -122,16 +126,16 @@ def choose_agent(settings: Settings, folder: Path, env: Mapping[str, str], user_
         ),
     )
     model = settings.agent.model if name == "claude" else None
-    return Chosen(backend=made, reason=reason, model=model, gateway=gateway, sandboxes=sandboxes)
+    return Chosen(backend=made, reason=reason, model=model, gateway=gateway, sandboxes=sandboxes, elapsed=elapsed)
 
 
-def _make_gateway(settings: Settings, folder: Path, env: Mapping[str, str], user_home: Path) -> Gateway:
+def _make_gateway(settings: Settings, folder: Path, env: Mapping[str, str], user_home: Path, elapsed: ElapsedClock) -> Gateway:
     """It opens its file and its port at the first run."""
     budget = settings.budget
     limits = MoneyLimits(usd_per_cause=budget.usd_per_cause, usd_per_hour=budget.usd_per_hour, usd_per_day=budget.usd_per_day)
     return Gateway(
-        env=env, vault=settings.vault, user_home=user_home, base_url=settings.agent.base_url, ledger=Ledger(folder / "usage.db"),
-        limits=limits, clock=utc_now,
+        env=env, vault=settings.vault, user_home=user_home, base_url=settings.agent.base_url,
+        ledger=Ledger(folder / "usage.db", elapsed.now), limits=limits, clock=utc_now,
     )  # fmt: skip
 
 
@@ -175,6 +179,9 @@ class Daemon:
         self._presence = Presence(os.fspath(home), os.fspath(settings.vault))
         folder = state_folder(home, settings.vault)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        read = None if clock is utc_now else follow_clock(clock)
+        self.elapsed = chosen.elapsed or ElapsedClock(folder / _CLOCK, read)
+        self._keep_elapsed()
         self.bus = Bus(clock)
         self.problems = Problems(self.bus)
         self._root = VaultRoot(settings.vault)
@@ -218,6 +225,12 @@ class Daemon:
         self.is_to_begin_again = False
         self._server: Server | None = None
         self.port = 0
+
+    def _keep_elapsed(self) -> None:
+        try:
+            self.elapsed.keep()
+        except OSError as error:
+            raise DaemonError(f"{self._home} cannot be written ({error.strerror}); make room there, then start again") from error
 
     def _load_index(self) -> Index:
         """The index of the last life; without the state that goes with it, first contact."""

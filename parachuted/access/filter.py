@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from parachuted.access.paths import is_hidden
 from parachuted.errors import NotFoundError, PathRefusedError
 from parachuted.keys import Grant
 from parachuted.vault import VaultPath, VaultRoot, printable
-
-_SHOWN = frozenset({".agents"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +39,6 @@ class AccessFilter:
             if real == path or self.sees(real):
                 return real
         raise unknown(path)
-
-
-def is_hidden(path: str) -> bool:
-    """Whether a name on the way begins with a dot, and is not one that holds notes."""
-    return "." in path and any(name.startswith(".") and name not in _SHOWN for name in path.split("/"))
 
 
 def unknown(path: str) -> NotFoundError:

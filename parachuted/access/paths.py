@@ -2,20 +2,23 @@
 
 What begins with a dot decides over programs (`.claude/settings.json`, `.mcp.json`, `.git/hooks`), `Modules/` is code, and what is ticked in
 `Suggestions/` is done: whether such a file stands there already makes no difference.
+Names are compared as the most lenient file system would.
 """
 
 from __future__ import annotations
 
-import unicodedata
+from parachuted.vault import begins_with_dot, fold_name
 
-_SHOWN = frozenset({".agents"})
+_SHOWN = ".agents"
 _PROGRAMS = "modules"
 _APPROVALS = "suggestions"
 
 
 def is_hidden(path: str) -> bool:
     """Whether a name on the way begins with a dot, and is not one that holds notes."""
-    return any(name.startswith(".") and name not in _SHOWN for name in map(plain, path.split("/"))) if path else False
+    if path.isascii() and not path.startswith(".") and "/." not in path and "~" not in path and "\\" not in path:
+        return False
+    return any(begins_with_dot(name) and fold_name(name) != _SHOWN for name in _names(path))
 
 
 def is_code(path: str) -> bool:
@@ -23,16 +26,19 @@ def is_code(path: str) -> bool:
     return _top(path) == _PROGRAMS
 
 
+def is_approval(path: str) -> bool:
+    """Whether it is in the folder of suggestions, or is that folder: a box that is ticked there has things done elsewhere in the vault."""
+    return _top(path) == _APPROVALS
+
+
 def is_control(path: str) -> bool:
     """Whether it is a program's, or decides over one: unwritable for every agent, existing or not."""
-    return _top(path) in {_PROGRAMS, _APPROVALS} or any(plain(name).startswith(".") for name in path.split("/"))
+    return _top(path) in {_PROGRAMS, _APPROVALS} or any(map(begins_with_dot, _names(path)))
 
 
-def plain(name: str) -> str:
-    """The name as a file system that is lenient about case, invisible characters and dots at the end would take it."""
-    folded = unicodedata.normalize("NFKC", name).casefold()
-    return "".join(one for one in folded if unicodedata.category(one) != "Cf").rstrip(" .") or folded
+def _names(path: str) -> list[str]:
+    return path.replace("\\", "/").split("/")  # which separates names too, to an SMB server
 
 
 def _top(path: str) -> str:
-    return plain(path.partition("/")[0])
+    return fold_name(_names(path)[0])

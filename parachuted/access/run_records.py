@@ -1,32 +1,101 @@
-"""Run sight: what of a run, or of a plan of runs, exists for a caller.
+"""Run records: what of a run, or of a plan of runs, exists for a caller. Every way by which a run's record leaves the daemon asks here.
 
-Who may read some paths is told of runs that woke for them, and of those paths alone. What an agent said or was answered may name any note,
-so it is left out unless all that the run reviewed is theirs.
+A run exists for who sees its watcher and all that it wrote. Its words (steps, reason, differences) may repeat all that its agent was shown,
+so they are for who may read every note that the record says it quotes. A record that does not say may quote anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from parachuted.access.filter import AccessFilter
+from parachuted.access.quoted import Quoted
+from parachuted.keys import Grant
 
-_FREE_TEXT: dict[str, object] = {"reason": "", "steps": []}
+_NO_WORDS: dict[str, object] = {"reason": "", "steps": [], "prompt_digest": ""}
+_NO_SIZES: dict[str, object] = {"cost_usd": 0.0, "input_tokens": 0, "output_tokens": 0}
+_RUNS = ("parents", "takes_back")
+Find = Callable[[str], Mapping[str, object] | None]
 
 
-def is_run_seen(run: Mapping[str, object], sight: AccessFilter) -> bool:
-    """Whether its watcher, and all that it wrote, exist for the caller."""
-    return sight.sees(str(run["watcher"])) and all(map(sight.sees, paths_of(run, "wrote")))
+@dataclass(frozen=True, slots=True)
+class RunAccess:
+    """What one caller is told of runs: `sight` is what exists for them where they ask, `reading` what of the vault they may read."""
 
+    sight: AccessFilter
+    reading: Grant
 
-def run_as_seen(run: Mapping[str, object], sight: AccessFilter) -> Mapping[str, object]:
-    """The document of a run that is seen, without what names files that are not."""
-    if sight.grant.alternatives is None:
-        return run
-    told = {**run, "causes": [_cause(cause, sight) for cause in _items(run, "causes")]}
-    reviewed = [item for item in _items(run, "reviewed") if sight.sees(str(item["path"]))]
-    told |= {"reviewed": reviewed, "reviewed_count": len(reviewed)}
-    is_all = len(reviewed) == run["reviewed_count"] and told["causes"] == run["causes"]
-    return told if is_all else {**told, **_FREE_TEXT}
+    @property
+    def is_everything(self) -> bool:
+        """Whether nothing is kept from the caller."""
+        return self.sight.grant.alternatives is None and self.reading.alternatives is None
+
+    def exists(self, run: Mapping[str, object]) -> bool:
+        """Whether its watcher, and all that it wrote, exist for the caller."""
+        return self.sight.sees(str(run["watcher"])) and all(map(self.sight.sees, paths_of(run, "wrote")))
+
+    def may_read_words(self, run: Mapping[str, object]) -> bool:
+        """Whether the caller may read every note whose text or name the run's words may repeat."""
+        quotes = _quotes(run)
+        may_read = self.reading.alternatives is None if quotes is None else all(map(self.reading.sees, quotes))
+        return may_read and self._sees_quoted(run)
+
+    def shown(self, run: Mapping[str, object], find: Find = lambda _run: None) -> Mapping[str, object]:
+        """The document of a run that exists, without what the caller may not know. `find` looks up runs that it names."""
+        if self.is_everything:
+            return run
+        has_words = self.may_read_words(run)
+        reviewed = [self._reviewed(item, has_words=has_words) for item in _items(run, "reviewed") if self.sight.sees(str(item["path"]))]
+        shown = {
+            **run,
+            "causes": [self._cause(cause) for cause in _items(run, "causes")],
+            "reviewed": reviewed,
+            "wrote": [item if has_words else {**item, "diff": ""} for item in _items(run, "wrote")],
+            **({} if has_words else _NO_WORDS),
+        }  # fmt: skip
+        if self.sight.grant.alternatives is None:
+            return shown
+        if not self._sees_quoted(run):
+            quotes = [path for path in _quotes(run) or () if self.sight.sees(path)]
+            shown |= {**_NO_SIZES, "quotes": quotes, "reviewed_count": len(reviewed)}
+        shown |= {name: [one for one in _names(run, name) if self._finds(one, find)] for name in _RUNS if name in run}
+        undone = run.get("undone")
+        if isinstance(undone, Mapping):
+            shown["undone"] = {name: value for name, value in undone.items() if name == "at" or self._finds(str(value), find)}
+        return shown
+
+    def plan(self, plan: Mapping[str, object]) -> dict[str, object]:
+        """The document of a plan, with the runs that the caller sees the reasons of: neither the others nor their number or cost."""
+        known = {str(plan["path"])}
+        for run in sorted(_items(plan, "runs"), key=lambda one: one["depth"]):  # type: ignore[arg-type, return-value]
+            if run["because"] in known and self.sight.sees(str(run["watcher"])):
+                known.add(str(run["watcher"]))
+        runs = [run for run in _items(plan, "runs") if run["because"] in known and run["watcher"] in known]
+        loops = [ring for ring in plan["loops"] if all(map(self.sight.sees, ring))]  # type: ignore[attr-defined]
+        all_runs, cost = len(_items(plan, "runs")), float(plan["most_cost_usd"])  # type: ignore[arg-type]
+        cost = cost if len(runs) == all_runs else round(cost / all_runs * len(runs), 4)
+        return {**plan, "runs": runs, "loops": loops, "most_runs": len(runs), "most_cost_usd": cost}
+
+    def _sees_quoted(self, run: Mapping[str, object]) -> bool:
+        quotes = _quotes(run)
+        return self.sight.grant.alternatives is None if quotes is None else all(map(self.sight.sees, quotes))
+
+    def _finds(self, run: str, find: Find) -> bool:
+        found = find(run)
+        return found is not None and self.exists(found)
+
+    def _reviewed(self, item: Mapping[str, object], *, has_words: bool) -> Mapping[str, object]:
+        source = item.get("source")
+        seen = {**item, "source": source if isinstance(source, str) and self.sight.sees(source) else None} if "source" in item else item
+        return seen if has_words else {**seen, "units": [], "diff": ""}
+
+    def _cause(self, cause: Mapping[str, object]) -> Mapping[str, object]:
+        """`files` counts all that changed at once, wherever that was."""
+        if self.sight.grant.alternatives is None:
+            return cause
+        hidden = {"files"} if self.sight.sees(str(cause.get("path", ""))) else {"files", "path"}
+        return {name: value for name, value in cause.items() if name not in hidden}
 
 
 def paths_of(run: Mapping[str, object], name: str) -> list[str]:
@@ -34,15 +103,12 @@ def paths_of(run: Mapping[str, object], name: str) -> list[str]:
     return [str(item["path"]) for item in _items(run, name)]
 
 
-def plan_as_seen(plan: Mapping[str, object], sight: AccessFilter) -> dict[str, object]:
-    """The document of a plan, with the runs and rings whose notes are all seen."""
-    runs = [run for run in _items(plan, "runs") if sight.sees(str(run["watcher"])) and sight.sees(str(run["because"]))]
-    loops = [ring for ring in plan["loops"] if all(map(sight.sees, ring))]  # type: ignore[attr-defined]
-    return {**plan, "runs": runs, "loops": loops}
+def _quotes(run: Mapping[str, object]) -> list[str] | None:
+    return Quoted.from_document(run.get("quotes")).document()
 
 
-def _cause(cause: Mapping[str, object], sight: AccessFilter) -> Mapping[str, object]:
-    return cause if sight.sees(str(cause.get("path", ""))) else {name: value for name, value in cause.items() if name != "path"}
+def _names(run: Mapping[str, object], name: str) -> list[str]:
+    return [str(one) for one in run[name]]  # type: ignore[attr-defined]
 
 
 def _items(document: Mapping[str, object], name: str) -> list[Mapping[str, object]]:

@@ -44,12 +44,16 @@ ChangeKind: TypeAlias = Literal["created", "modified", "moved", "deleted"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedNote:
-    """A note that changed since the watcher last reviewed it. `units` are section names, and frontmatter keys as `@key`."""
+    """A note that changed since the watcher last reviewed it. `units` are section names, and frontmatter keys as `@key`.
+
+    `source` is where it was when the difference began, when it has moved since.
+    """
 
     path: str
     kind: ChangeKind
     units: tuple[str, ...] = ()
     diff: str = ""
+    source: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

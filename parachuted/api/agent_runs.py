@@ -10,6 +10,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from parachuted.access.authority import Authority, Entry
+from parachuted.access.run_records import RunAccess
 from parachuted.api.answers import json_answer
 from parachuted.api.fields import Folder, Sent, Whole
 from parachuted.api.parts import Parts
@@ -53,7 +54,7 @@ class Called(TypedDict):
 
 
 class RanTold(TypedDict):
-    """What a run came to. `warning` says what the agent had to do without."""
+    """What a run came to. `warning` says what the agent had to do without; `steps` are told to who reads all of the vault."""
 
     run: str
     words: str
@@ -84,15 +85,17 @@ class AgentRuns:
         """All of them."""
         return [
             Route(
-                method="POST", path="/api/agents/stop", module=_MODULE, capability="admin", handle=self.stop, body=StopBody,
+                method="POST", path="/api/agents/stop", module=_MODULE, capability="admin", reach="beyond", handle=self.stop, body=StopBody,
                 summary="End all agents that are at work, and begin none until resumed.", answers={200: StoppedTold},
             ),
             Route(
-                method="POST", path="/api/agents/{name:.+}/run", module=_MODULE, capability="admin", handle=self.run, body=RunBody,
+                method="POST", path="/api/agents/{name:.+}/run", module=_MODULE, capability="admin", reach="paths",
+                handle=self.run, body=RunBody,
                 summary="Let an agent answer a prompt.", answers={200: RanTold}, names={"name": "an agent, as module/agent"},
             ),
             Route(
-                method="POST", path="/api/maintenance", module=_MODULE, capability="admin", handle=self.maintenance, body=RunBody,
+                method="POST", path="/api/maintenance", module=_MODULE, capability="admin", reach="beyond",
+                handle=self.maintenance, body=RunBody,
                 summary="Let the maintenance agent look after the installation.", answers={200: RanTold},
             ),
         ]  # fmt: skip
@@ -117,18 +120,20 @@ class AgentRuns:
     async def _answer(self, call: Call, name: str, body: RunBody, entry: Entry) -> web.Response:
         names = ("working_directory", "timeout_s", "max_turns", "max_cost_usd")
         options = {one: getattr(body, one) for one in names if getattr(body, one) is not None}
+        reach = call.grant.within(call.reading)
         authority = Authority(
-            reads=call.grant, writes=call.grant, holds=lambda: self._parts.door.holds(call.identity),
+            reads=reach, writes=reach, holds=lambda: self._parts.door.holds(call.identity),
             causes=(new_id("c", self._parts.clock()),), entry=entry, asked_by="person", request_id=call.id,
         )  # fmt: skip
         try:
             ran = await self._parts.agents.run(name, body.prompt, options, authority=authority, entry=entry, session=body.session)
         except AgentUnavailableError as error:  # as things stand it cannot begin, which is no fault of the daemon's
             raise web.HTTPConflict(text=error.message) from error
-        return json_answer(await asyncio.to_thread(self._told, ran))
+        return json_answer(await asyncio.to_thread(self._told, ran, call.runs))
 
-    def _told(self, ran: Ran) -> RanTold:
+    def _told(self, ran: Ran, access: RunAccess) -> RanTold:
         document = self._parts.history.run(ran.run) or {}
+        steps = _items(document, "steps") if document and access.may_read_words(document) else []
         return RanTold(
             run=ran.run,
             words=ran.words,
@@ -139,7 +144,7 @@ class AgentRuns:
             wrote=[str(one["path"]) for one in _items(document, "wrote")],
             suggested=list(ran.suggested),
             warning=ran.warning,
-            steps=[_step(one) for one in _items(document, "steps")],
+            steps=[_step(one) for one in steps],
         )
 
 

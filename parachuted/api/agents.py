@@ -19,7 +19,7 @@ from parachuted.api.parts import Parts
 from parachuted.api.route import Call, Route
 from parachuted.grants.agent_grant import AgentGrant
 from parachuted.grants.granting import may_begin
-from parachuted.keys import Grant
+from parachuted.keys import EVERYWHERE, Grant
 from parachuted.modules.agent_listing import AgentListing, Known
 from parachuted.vault import printable
 
@@ -169,23 +169,25 @@ class Agents:
         """All of them."""
         return [
             Route(
-                method="GET", path="/api/agents", module=_MODULE, capability="read", handle=self.listing,
+                method="GET", path="/api/agents", module=_MODULE, capability="read", reach="paths", handle=self.listing,
                 summary="The agents that there are.", answers={200: AgentsShown},
             ),
             Route(
-                method="GET", path="/api/agents/audit", module=_MODULE, capability="admin", handle=self.audit,
+                method="GET", path="/api/agents/audit", module=_MODULE, capability="admin", reach="beyond", handle=self.audit,
                 summary="Which agents have private data, strangers' text and a way out at once.", answers={200: AuditShown},
             ),
             Route(
-                method="POST", path="/api/agents/trust", module=_MODULE, capability="admin", handle=self.trust, body=TrustBody,
+                method="POST", path="/api/agents/trust", module=_MODULE, capability="admin", reach="paths",
+                handle=self.trust, body=TrustBody,
                 summary="Trust a note's text as it is now.", answers={200: TrustedShown},
             ),
             Route(
-                method="GET", path="/api/agents/{name:.+}", module=_MODULE, capability="read", handle=self.one,
+                method="GET", path="/api/agents/{name:.+}", module=_MODULE, capability="read", reach="paths", handle=self.one,
                 summary="An agent.", answers={200: AgentShown}, names={"name": "an agent, as module/agent"},
             ),
             Route(
-                method="GET", path="/api/sandbox/explain", module=_MODULE, capability="admin", handle=self.explain, query=ExplainQuery,
+                method="GET", path="/api/sandbox/explain", module=_MODULE, capability="admin", reach="beyond",
+                handle=self.explain, query=ExplainQuery,
                 summary="Exactly what an agent could see and do.", answers={200: ExplainedShown},
             ),
         ]  # fmt: skip
@@ -198,9 +200,8 @@ class Agents:
         """`GET /api/agents/{name}`."""
         return json_answer(self._shown(await self._listing.get(call.named("name")), call, is_whole=_administers(call)))
 
-    async def audit(self, call: Call) -> web.Response:
+    async def audit(self, _call: Call) -> web.Response:
         """`GET /api/agents/audit`."""
-        _refuse_part(call)
         found = []
         for known in await self._listing.all():
             seen = await asyncio.to_thread(self._listing.seen, known.grant)
@@ -227,7 +228,6 @@ class Agents:
     async def explain(self, call: Call) -> web.Response:
         """`GET /api/sandbox/explain?agent=`."""
         query = call.query(ExplainQuery)
-        _refuse_part(call)
         known = await self._listing.get(query.agent, folder=query.working_directory)
         seen = await asyncio.to_thread(self._listing.seen, known.grant)
         files = FilesShown(
@@ -270,14 +270,8 @@ class Agents:
         )  # fmt: skip
 
 
-def _refuse_part(call: Call) -> None:
-    """What counts and names files of the whole vault is for who sees all of it: 403 for others."""
-    if call.grant.alternatives is not None:
-        raise web.HTTPForbidden(text="this tells of the whole vault, and this key is for some paths of it")
-
-
 def _administers(call: Call) -> bool:
-    return call.identity.grant(_MODULE, "admin") is not None
+    return call.identity.grant(_MODULE, "admin") == EVERYWHERE
 
 
 def _begins(known: Known) -> str:

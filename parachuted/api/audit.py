@@ -47,11 +47,11 @@ class Audit:
         """Both."""
         return [
             Route(
-                method="GET", path="/api/audit", module="system", capability="admin", handle=self.page, query=AuditQuery,
+                method="GET", path="/api/audit", module="system", capability="admin", reach="beyond", handle=self.page, query=AuditQuery,
                 summary="What was done, by whom, the newest first.", answers={200: told.AuditPage},
             ),
             Route(
-                method="GET", path="/api/audit/verify", module="system", capability="admin", handle=self.verify,
+                method="GET", path="/api/audit/verify", module="system", capability="admin", reach="beyond", handle=self.verify,
                 summary="Whether the audit is as it was written.", answers={200: told.AuditVerdict},
             ),
         ]  # fmt: skip

@@ -26,11 +26,11 @@ class ContextMigration:
         """Both."""
         return [
             Route(
-                method="GET", path=_PATH, module="vault", capability="admin", handle=self.plan,
+                method="GET", path=_PATH, module="vault", capability="admin", reach="paths", handle=self.plan,
                 summary="What would become of old context files.", answers={200: told.MigrationPlan},
             ),
             Route(
-                method="POST", path=_PATH, module="vault", capability="admin", handle=self.apply,
+                method="POST", path=_PATH, module="vault", capability="admin", reach="paths", handle=self.apply,
                 summary="Move old context files into folders.", answers={200: told.Migrated},
             ),
         ]  # fmt: skip

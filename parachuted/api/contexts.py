@@ -75,27 +75,29 @@ class Contexts:
         session = "/api/contexts/session/{id}"
         return [
             Route(
-                method="GET", path="/api/contexts/folders", module=_MODULE, capability="read", handle=self.folders,
+                method="GET", path="/api/contexts/folders", module=_MODULE, capability="read", reach="paths", handle=self.folders,
                 summary="The folders that have a context file.", answers={200: told.Folders},
             ),
             Route(
-                method="GET", path="/api/contexts/chain", module=_MODULE, capability="read", handle=self.chain, query=ChainQuery,
+                method="GET", path="/api/contexts/chain", module=_MODULE, capability="read", reach="paths",
+                handle=self.chain, query=ChainQuery,
                 summary="What a choice of folders loads, and what it does not, with the reason.", answers={200: told.ChainTold},
             ),
             Route(
-                method="GET", path=session, module=_MODULE, capability="read", handle=self.session,
+                method="GET", path=session, module=_MODULE, capability="read", reach="paths", handle=self.session,
                 summary="The contexts chosen for a session.", answers={200: told.SessionTold},
             ),
             Route(
-                method="PUT", path=session, module=_MODULE, capability="write", handle=self.choose, body=FoldersBody,
+                method="PUT", path=session, module=_MODULE, capability="write", reach="paths", handle=self.choose, body=FoldersBody,
                 summary="Choose a session's contexts anew.", answers={200: told.SessionTold},
             ),
             Route(
-                method="POST", path=f"{session}/add", module=_MODULE, capability="write", handle=self.add, body=FolderBody,
+                method="POST", path=f"{session}/add", module=_MODULE, capability="write", reach="paths", handle=self.add, body=FolderBody,
                 summary="Choose more contexts for a session.", answers={200: told.SessionTold},
             ),
             Route(
-                method="POST", path=f"{session}/remove", module=_MODULE, capability="write", handle=self.remove, body=FolderBody,
+                method="POST", path=f"{session}/remove", module=_MODULE, capability="write", reach="paths",
+                handle=self.remove, body=FolderBody,
                 summary="Choose fewer contexts for a session.", answers={200: told.SessionTold},
             ),
         ]  # fmt: skip

@@ -32,11 +32,11 @@ class Docs:
         """Both."""
         return [
             Route(
-                method="GET", path="/api/openapi.json", module="system", capability="read", handle=self.document,
+                method="GET", path="/api/openapi.json", module="system", capability="read", reach="nothing", handle=self.document,
                 summary="This description.", answers={200: dict[str, object], 304: None},
             ),
             Route(
-                method="GET", path="/api/docs", module="system", capability=None, handle=self.page,
+                method="GET", path="/api/docs", module="system", capability=None, reach="nothing", handle=self.page,
                 summary="A page to read it.", answers={200: Media(type="text/html", says="The page.")},
             ),
         ]  # fmt: skip

@@ -134,5 +134,5 @@ class Doctor(TypedDict):
 
     problems: dict[str, str]
     notes: list[dict[str, object]]
-    search: Indexed
+    search: Indexed | None
     history: HistorySize | None

@@ -73,13 +73,14 @@ class FileStreams:
         content = Media(type=_ANY, says="The file, or the range of it that was asked for. Its ETag is its SHA-256.")
         return [
             Route(
-                method="GET", path="/api/files/{path:.+}", module="vault", capability="read", handle=self.get,
+                method="GET", path="/api/files/{path:.+}", module="vault", capability="read", reach="paths", handle=self.get,
                 summary="Any file, whole or a range of it.",
                 answers={200: content, 206: content, 304: None},
                 names={"path": "The file, relative to the vault."},
             ),
             Route(
-                method="PUT", path="/api/files/{path:.+}", module="vault", capability="write", handle=self.put, largest_body=_LARGEST,
+                method="PUT", path="/api/files/{path:.+}", module="vault", capability="write", reach="paths",
+                handle=self.put, largest_body=_LARGEST,
                 summary="Make or replace any file with the body, which is checked against Content-Digest or X-Content-SHA256.",
                 answers={200: told.FilePlaced}, names={"path": "The file, relative to the vault."},
             ),

@@ -62,15 +62,15 @@ class Files:
         """All of them."""
         return [
             Route(
-                method="GET", path="/api/ls", module="vault", capability="read", handle=self.list, query=ListQuery,
+                method="GET", path="/api/ls", module="vault", capability="read", reach="paths", handle=self.list, query=ListQuery,
                 summary="What is in a folder.", answers={200: told.Listed},
             ),
             Route(
-                method="GET", path="/api/read", module="vault", capability="read", handle=self.read, query=ReadQuery,
+                method="GET", path="/api/read", module="vault", capability="read", reach="paths", handle=self.read, query=ReadQuery,
                 summary="A text, with its digest.", answers={200: told.FileRead},
             ),
             Route(
-                method="PUT", path="/api/write", module="vault", capability="write", handle=self.write, body=WriteBody,
+                method="PUT", path="/api/write", module="vault", capability="write", reach="paths", handle=self.write, body=WriteBody,
                 summary="Write a whole text, merged with what changed since its base.", answers={200: told.FileWritten},
                 largest_body=6 * _LARGEST_TEXT,
             ),

@@ -93,6 +93,8 @@ class Front:
             if identity.kind == "nobody":
                 raise _keyless()
             raise web.HTTPForbidden(text=f"this key may not {route.capability} in {route.module}")
+        if route.reach == "beyond" and grant.alternatives is not None:
+            raise web.HTTPForbidden(text="this reaches beyond notes, and this key is for some paths of the vault")
         if route.capability == "write" and self._audit.refusal is not None:
             raise StorageFailedError(self._audit.refusal)
         sight = self._whole if grant is EVERYWHERE else AccessFilter(self._root, grant)

@@ -6,14 +6,16 @@ the other.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from urllib.parse import urlsplit
 
 from aiohttp import web
 
 _OWN_SITES = frozenset({"same-origin", "none"})
+_AUTHORITY = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:]+)\]|(?P<name>[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?))(?::(?P<port>0|[1-9][0-9]{0,4}))?")
+_LAST_PORT = 65_535
 _SUSPICIOUS = ("%2f", "%5c", "%2e", "%00", "\\", "/../", "/./")
 _ALWAYS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store", "Server": "parachuted"}
 _PREFLIGHT = {
@@ -97,13 +99,16 @@ def is_loopback(authority: str) -> bool:
 
 
 def _name(authority: str) -> str | None:
-    """The name in `name:port`, in lower case; None when it is spelled in any odd way."""
-    try:
-        parts = urlsplit(f"//{authority}")
-        name, _port = (parts.hostname or "").removesuffix("."), parts.port  # which raises when it is no number
-    except ValueError:
+    """The name in `name:port`, in lower case; None when it is not spelled in the one way that browsers do."""
+    found = _AUTHORITY.fullmatch(authority)
+    if found is None or int(found["port"] or 0) > _LAST_PORT:
         return None
-    return name if name and parts.netloc == authority and "@" not in authority else None
+    if found["six"] is not None:
+        six = found["six"].lower()
+        return six if str(_address(six)) == six else None
+    name = found["name"].lower()
+    bare = name.removesuffix(".")
+    return bare if bare == name or _address(bare) is None else None
 
 
 def _address(name: str) -> IPv4Address | IPv6Address | None:
@@ -119,7 +124,7 @@ def _is_address_of(name: str, request: web.BaseRequest) -> bool:
     if address is None or request.transport is None:
         return False
     here = request.transport.get_extra_info("sockname")
-    own = _address(str(here[0])) if isinstance(here, tuple) else None
+    own = _address(str(here[0]).partition("%")[0]) if isinstance(here, tuple) else None
     if isinstance(own, IPv6Address) and own.ipv4_mapped is not None:
         own = own.ipv4_mapped
     return own == address

@@ -33,7 +33,7 @@ class Health:
         """The one."""
         return [
             Route(
-                method="GET", path="/api/health", module="system", capability=None, handle=self.get, query=HealthQuery,
+                method="GET", path="/api/health", module="system", capability=None, reach="paths", handle=self.get, query=HealthQuery,
                 summary="Whether the daemon is well; details for this machine or a valid key.", answers={200: dict[str, object]},
             )
         ]  # fmt: skip
@@ -71,7 +71,10 @@ class Health:
                 "watched_by": parts.is_watching_by(),
             },
             "agent": {"backend": parts.backend, "reason": parts.backend_reason, "paused": parts.worker.paused},
-            "tasks": {"queued": sum(task.state == "queued" for task in parts.queue.all()), "running": len(parts.queue.running())},
+            "tasks": {
+                "queued": sum(task.state == "queued" and sight.sees(task.watcher) for task in parts.queue.all()),
+                "running": sum(sight.sees(task.watcher) for task in parts.queue.running()),
+            },
             "waiting": [
                 {"watcher": printable(task.watcher), "reason": task.reason}
                 for task in parts.queue.all()

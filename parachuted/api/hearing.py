@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from parachuted.access.filter import is_hidden
+from parachuted.access.paths import is_hidden
 from parachuted.events import CATALOG, Event
 from parachuted.keys import Grant, Identity, Scope, granted
 

@@ -8,8 +8,7 @@ from typing import Annotated
 from aiohttp import web
 from pydantic import Field, StringConstraints
 
-from parachuted.access.filter import AccessFilter
-from parachuted.access.run_records import is_run_seen
+from parachuted.access.filter import AccessFilter, unknown
 from parachuted.api import history_documents as told
 from parachuted.api.answers import json_answer
 from parachuted.api.fields import Path, Sent, Whole
@@ -63,16 +62,19 @@ class History:
         """All of them."""
         return [
             Route(
-                method="GET", path="/api/history", module=_MODULE, capability="read", handle=self.history, query=HistoryQuery,
+                method="GET", path="/api/history", module=_MODULE, capability="read", reach="paths",
+                handle=self.history, query=HistoryQuery,
                 summary="Every version of a file that is known: when, who, run, and lines that came and went.",
                 answers={200: told.FileHistory},
             ),
             Route(
-                method="GET", path="/api/runs/{id}/diff", module=_MODULE, capability="read", handle=self.diff, query=DiffQuery,
+                method="GET", path="/api/runs/{id}/diff", module=_MODULE, capability="read", reach="paths",
+                handle=self.diff, query=DiffQuery,
                 summary="What a run, and what followed from it, changed in every file.", answers={200: told.RunDiff},
             ),
             Route(
-                method="POST", path="/api/history/restore", module="vault", capability="write", handle=self.restore, body=RestoreBody,
+                method="POST", path="/api/history/restore", module="vault", capability="write", reach="paths",
+                handle=self.restore, body=RestoreBody,
                 summary="Bring a file back as it was in a version, or before or after a run.", answers={200: told.RestoredTold},
             ),
         ]  # fmt: skip
@@ -81,14 +83,11 @@ class History:
         """`GET /api/history?path=&limit=`."""
         query = call.query(HistoryQuery)
         path = call.sight.find(query.path)
-        versions, count = await asyncio.to_thread(self._parts.past.told, path, query.limit)
-        seen = [one for one in versions if call.sight.sees(one.version.path)]
-        if call.grant.alternatives is not None:  # neither how many there are that are not theirs
-            count = sum(call.sight.sees(one.path) for one in await asyncio.to_thread(self._parts.past.versions, path))
+        versions, count = await asyncio.to_thread(self._parts.past.told, path, query.limit, sees=call.sight.sees)
         pruned = await asyncio.to_thread(self._parts.history.pruned, path)
         return json_answer(
             told.FileHistory(
-                path=printable(path), versions=[_version(one, call.sight) for one in seen], count=count,
+                path=printable(path), versions=[_version(one, call.sight) for one in versions], count=count,
                 since=pruned.isoformat() if pruned is not None else None,
             )
         )  # fmt: skip
@@ -99,11 +98,10 @@ class History:
         runs = await asyncio.to_thread(self._parts.past.runs, name, cascade=is_cascade)
         files = [one for one in await asyncio.to_thread(self._parts.past.diff, runs) if _sees(call.sight, one)]
         known = {run for one in files for run in one.runs}
-        listed = [str(run["id"]) for run in runs if run["id"] in known or is_run_seen(run, call.sight)]
+        listed = [str(run["id"]) for run in runs if run["id"] in known or call.runs.exists(run)]
         if name not in listed and not files:
             raise NotFoundError(f"there is no run {printable(name[:80])}; `parachute runs` lists them")
-        reading = call.identity.grant("vault", "read")
-        return json_answer(told.RunDiff(run=name, runs=listed, files=[_changed(one, reading) for one in files]))
+        return json_answer(told.RunDiff(run=name, runs=listed, files=[_changed(one, call.reading) for one in files]))
 
     async def restore(self, call: Call) -> web.Response:
         """`POST /api/history/restore` with `{"path", "run" or "version", "after", "base"}`."""
@@ -112,11 +110,9 @@ class History:
             raise web.HTTPBadRequest(text="name either a run or a version")
         path = self._place(call, body.path)
         call.touched.append(path)
-        reading = call.identity.grant("vault", "read")
         done = await self._parts.restore.restore(
-            path, run=body.run, after=body.after, version=body.version, base=body.base,
-            sees=lambda place: reading is not None and reading.sees(place),
-        )  # fmt: skip
+            path, run=body.run, after=body.after, version=body.version, base=body.base, sees=call.reading.sees
+        )
         return json_answer(
             told.RestoredTold(
                 path=printable(done.path), version=done.version, before=done.before, after=done.after, merged=done.merged, run=done.run
@@ -125,10 +121,11 @@ class History:
 
     def _place(self, call: Call, path: VaultPath) -> VaultPath:
         """The file, as far as the caller may read it too: a text that comes back is told of by what it is."""
-        reading = call.identity.grant("vault", "read")
-        if reading is None or not reading.sees(path):
+        if not call.reading.sees(path):
             raise web.HTTPForbidden(text="to restore a file a key needs vault:read for it too")
         real = call.sight.find(path)
+        if not call.reading.sees(real):
+            raise unknown(path)
         refuse_programs(path)
         refuse_programs(real)
         return real
@@ -148,9 +145,9 @@ def _version(one: Told, sight: AccessFilter) -> told.FileVersion:
     )  # fmt: skip
 
 
-def _changed(one: FileDiff, reading: Grant | None) -> told.FileChanged:
+def _changed(one: FileDiff, reading: Grant) -> told.FileChanged:
     """That a run changed a file is the curator's matter; what it says is the vault's."""
-    may_read = reading is not None and reading.sees(one.path) and (one.source is None or reading.sees(one.source))
+    may_read = reading.sees(one.path) and (one.source is None or reading.sees(one.source))
     return told.FileChanged(
         path=printable(one.path), source=printable(one.source) if one.source is not None else None, runs=list(one.runs), before=one.before,
         after=one.after, diff=one.diff if may_read else "", added=one.added, removed=one.removed,

@@ -30,6 +30,7 @@ from parachuted.hooks.shown import (
     show_whole_run,
 )
 from parachuted.hooks.trying import UntriedError, try_hooks
+from parachuted.keys import EVERYWHERE
 
 _MODULE = "system"
 _Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -77,32 +78,34 @@ class Hooks:
         """All of them."""
         return [
             Route(
-                method="GET", path="/api/hooks", module=_MODULE, capability="read", handle=self.listing,
+                method="GET", path="/api/hooks", module=_MODULE, capability="read", reach="beyond", handle=self.listing,
                 summary="The hooks that are in force, and how they do.", answers={200: HooksShown},
             ),
             Route(
-                method="GET", path="/api/hooks/errors", module=_MODULE, capability="read", handle=self.errors,
+                method="GET", path="/api/hooks/errors", module=_MODULE, capability="read", reach="beyond", handle=self.errors,
                 summary="The latest failures of hooks.", answers={200: HookErrorsShown},
             ),
             Route(
-                method="POST", path="/api/hooks/test", module=_MODULE, capability="admin", handle=self.test, body=TrialBody,
+                method="POST", path="/api/hooks/test", module=_MODULE, capability="admin", reach="beyond", handle=self.test, body=TrialBody,
                 summary="Run the hooks of an event on a sample, and tell what goes in, what comes out and what it would decide.",
                 answers={200: TrialShown},
             ),
             Route(
-                method="GET", path="/api/hooks/runs", module=_MODULE, capability="admin", handle=self.runs, query=RunsQuery,
+                method="GET", path="/api/hooks/runs", module=_MODULE, capability="admin", reach="beyond", handle=self.runs, query=RunsQuery,
                 summary="The latest runs of hooks.", answers={200: RunsShown},
             ),
             Route(
-                method="GET", path=f"/api/hooks/runs/{_RUN}", module=_MODULE, capability="admin", handle=self.run,
+                method="GET", path=f"/api/hooks/runs/{_RUN}", module=_MODULE, capability="admin", reach="beyond", handle=self.run,
                 summary="A run of a hook, with what went in and what came out.", answers={200: WholeRunShown},
             ),
             Route(
-                method="POST", path=f"/api/hooks/runs/{_RUN}/replay", module=_MODULE, capability="admin", handle=self.replay,
+                method="POST", path=f"/api/hooks/runs/{_RUN}/replay", module=_MODULE, capability="admin", reach="beyond",
+                handle=self.replay,
                 summary="Run a hook again on what it was given then.", answers={200: WholeRunShown},
             ),
             Route(
-                method="POST", path="/api/hooks/approve", module=_MODULE, capability="admin", handle=self.approve, body=ApproveBody,
+                method="POST", path="/api/hooks/approve", module=_MODULE, capability="admin", reach="beyond",
+                handle=self.approve, body=ApproveBody,
                 summary="Let hooks whose scripts have changed run as they are now.", answers={200: ApprovedShown},
             ),
         ]  # fmt: skip
@@ -110,7 +113,7 @@ class Hooks:
     async def listing(self, call: Call) -> web.Response:
         """`GET /api/hooks`."""
         hooks = self._parts.hooks
-        may_administer = call.identity.grant(_MODULE, "admin") is not None
+        may_administer = call.identity.grant(_MODULE, "admin") == EVERYWHERE
         shown: HooksShown = {
             "hooks": [show_hook(listed, is_whole=may_administer) for listed in hooks.listed],
             "health": {"recent_errors_count": len(hooks.errors)},

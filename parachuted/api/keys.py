@@ -104,23 +104,24 @@ class Keys:
         """All of them."""
         return [
             Route(
-                method="GET", path="/api/auth/keys", module=_MODULE, capability="admin", handle=self.listing,
+                method="GET", path="/api/auth/keys", module=_MODULE, capability="admin", reach="paths", handle=self.listing,
                 summary="The keys there are, and who needs one.", answers={200: KeysTold},
             ),
             Route(
-                method="POST", path="/api/auth/keys", module=_MODULE, capability="admin", handle=self.create, body=KeyBody,
+                method="POST", path="/api/auth/keys", module=_MODULE, capability="admin", reach="paths", handle=self.create, body=KeyBody,
                 summary="Make a key, which is shown this once.", answers={200: KeyMade},
             ),
             Route(
-                method="DELETE", path="/api/auth/keys/{id}", module=_MODULE, capability="admin", handle=self.revoke,
+                method="DELETE", path="/api/auth/keys/{id}", module=_MODULE, capability="admin", reach="paths", handle=self.revoke,
                 summary="End a key, and what it has opened.", answers={200: Revoked},
             ),
             Route(
-                method="GET", path="/api/auth/settings", module=_MODULE, capability="admin", handle=self.settings,
+                method="GET", path="/api/auth/settings", module=_MODULE, capability="admin", reach="beyond", handle=self.settings,
                 summary="Who needs a key.", answers={200: AuthTold},
             ),
             Route(
-                method="PUT", path="/api/auth/settings", module=_MODULE, capability="admin", handle=self.change_settings, body=AuthBody,
+                method="PUT", path="/api/auth/settings", module=_MODULE, capability="admin", reach="beyond",
+                handle=self.change_settings, body=AuthBody,
                 summary="Say who needs a key, from now on.", answers={200: AuthTold},
             ),
         ]  # fmt: skip

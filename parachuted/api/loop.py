@@ -11,7 +11,7 @@ from aiohttp import web
 from pydantic import Field
 
 from parachuted.access.filter import AccessFilter, unknown
-from parachuted.access.run_records import is_run_seen, paths_of, plan_as_seen, run_as_seen
+from parachuted.access.run_records import RunAccess, paths_of
 from parachuted.api import documents as told
 from parachuted.api.answers import json_answer
 from parachuted.api.fields import Path, Sent, Whole
@@ -63,51 +63,51 @@ class Loop:
         """All of them."""
         return [
             Route(
-                method="GET", path="/api/watches", module=_MODULE, capability="read", handle=self.watches,
+                method="GET", path="/api/watches", module=_MODULE, capability="read", reach="paths", handle=self.watches,
                 summary="Who watches what.", answers={200: told.Watches},
             ),
             Route(
-                method="GET", path="/api/tasks", module=_MODULE, capability="read", handle=self.tasks,
+                method="GET", path="/api/tasks", module=_MODULE, capability="read", reach="paths", handle=self.tasks,
                 summary="What waits to be reviewed.", answers={200: told.Tasks},
             ),
             Route(
-                method="GET", path="/api/runs", module=_MODULE, capability="read", handle=self.runs, query=RunsQuery,
+                method="GET", path="/api/runs", module=_MODULE, capability="read", reach="paths", handle=self.runs, query=RunsQuery,
                 summary="What agents did, the newest first.", answers={200: told.Runs},
             ),
             Route(
-                method="GET", path="/api/runs/{id}", module=_MODULE, capability="read", handle=self.run,
+                method="GET", path="/api/runs/{id}", module=_MODULE, capability="read", reach="paths", handle=self.run,
                 summary="One run, with what it wrote.", answers={200: dict[str, object]},
             ),
             Route(
-                method="POST", path="/api/runs/{id}/undo", module=_MODULE, capability="write", handle=self.undo,
+                method="POST", path="/api/runs/{id}/undo", module=_MODULE, capability="write", reach="paths", handle=self.undo,
                 summary="Take a run back, and what followed from it.", answers={200: told.Undone},
             ),
             Route(
-                method="POST", path="/api/bubble/plan", module=_MODULE, capability="read", handle=self.plan, body=PathBody,
+                method="POST", path="/api/bubble/plan", module=_MODULE, capability="read", reach="paths", handle=self.plan, body=PathBody,
                 summary="What a change of a note would set off.", answers={200: told.PlanTold},
             ),
             Route(
-                method="POST", path="/api/bubble/run", module=_MODULE, capability="write", handle=self.bubble, body=PathBody,
+                method="POST", path="/api/bubble/run", module=_MODULE, capability="write", reach="paths", handle=self.bubble, body=PathBody,
                 summary="Those who watch a note look at it now.", answers={200: told.BubbleTold},
             ),
             Route(
-                method="GET", path="/api/why", module=_MODULE, capability="read", handle=self.why, query=WhyQuery,
+                method="GET", path="/api/why", module=_MODULE, capability="read", reach="paths", handle=self.why, query=WhyQuery,
                 summary="Where the lines of a note come from.", answers={200: told.WhyTold},
             ),
             Route(
-                method="POST", path="/api/pause", module=_MODULE, capability="admin", handle=self.pause,
+                method="POST", path="/api/pause", module=_MODULE, capability="admin", reach="beyond", handle=self.pause,
                 summary="Begin no run until resumed.", answers={200: told.Paused},
             ),
             Route(
-                method="POST", path="/api/resume", module=_MODULE, capability="admin", handle=self.resume,
+                method="POST", path="/api/resume", module=_MODULE, capability="admin", reach="beyond", handle=self.resume,
                 summary="Begin runs again.", answers={200: told.Paused},
             ),
             Route(
-                method="POST", path="/api/scan", module=_MODULE, capability="admin", handle=self.scan, body=ScanBody,
+                method="POST", path="/api/scan", module=_MODULE, capability="admin", reach="beyond", handle=self.scan, body=ScanBody,
                 summary="Compare the whole vault with the index now.", answers={200: told.Scanned},
             ),
             Route(
-                method="GET", path="/api/doctor", module=_MODULE, capability="admin", handle=self.doctor,
+                method="GET", path="/api/doctor", module=_MODULE, capability="admin", reach="paths", handle=self.doctor,
                 summary="What is wrong with the vault and with single notes.", answers={200: told.Doctor},
             ),
         ]  # fmt: skip
@@ -128,23 +128,26 @@ class Loop:
 
     async def runs(self, call: Call) -> web.Response:
         """`GET /api/runs?limit=&before=`."""
-        query = call.query(RunsQuery)
-        runs = self._parts.history.runs(limit=query.limit, before=query.before)
-        seen = [run for run in runs if is_run_seen(run, call.sight)]
-        listed = [{**{key: run_as_seen(run, call.sight)[key] for key in _LISTED}, "wrote": paths_of(run, "wrote")} for run in seen]
+        query, access = call.query(RunsQuery), call.runs
+        runs = await asyncio.to_thread(self._listed, access, query)
+        shown = ((run, access.shown(run)) for run in runs)
+        listed = [{**{key: one[key] for key in _LISTED}, "wrote": paths_of(run, "wrote")} for run, one in shown]
         return json_answer({"runs": listed, "count": len(listed)})
 
     async def run(self, call: Call) -> web.Response:
         """`GET /api/runs/{id}`."""
-        return json_answer(run_as_seen(self._run(call), call.sight))
+        return json_answer(call.runs.shown(self._run(call), self._parts.history.run))
 
     async def undo(self, call: Call) -> web.Response:
         """`POST /api/runs/{id}/undo`."""
         name = str(self._run(call)["id"])
-        if not all(is_run_seen(run, call.sight) for run in await asyncio.to_thread(self._parts.undo.followed, name)):
+        if not all(call.runs.exists(run) for run in await asyncio.to_thread(self._parts.undo.followed, name)):
             raise web.HTTPForbidden(text="what followed from this run reaches beyond what this key may see")
-        undone = await self._parts.undo.undo(name)
-        kept = {path: list(texts) for path, texts in undone.kept.items()}
+        writing = call.identity.grant("vault", "write")
+        if writing is None:
+            raise web.HTTPForbidden(text="an undo writes notes, so it takes a key with vault:write")
+        undone = await self._parts.undo.undo(name, may_write=lambda path: writing.sees(path) and call.sight.sees(path))
+        kept = {path: list(texts) if call.reading.sees(path) else [] for path, texts in undone.kept.items()}
         return json_answer({"runs": list(undone.runs), "paths": list(undone.paths), "kept": kept, "undo": undone.undo})
 
     async def plan(self, call: Call) -> web.Response:
@@ -152,14 +155,15 @@ class Loop:
         path = await self._path(call)
         if self._parts.index.get(path) is None and not self._parts.watches.watchers_of(path):
             await asyncio.to_thread(self._parts.root.read_head, call.sight.find(path), 0)  # a misspelled name must not read as no runs
-        return json_answer(plan_as_seen(plan_document(self._plan(path)), call.sight))
+        return json_answer(call.runs.plan(plan_document(self._plan(path))))
 
     async def bubble(self, call: Call) -> web.Response:
         """`POST /api/bubble/run` with `{"path"}`: those who watch it look at it now."""
         path = await self._path(call)
         plan = self._plan(path)
         cause, tasks = self._parts.reconciler.ask(path)
-        return json_answer({**plan_as_seen(plan_document(plan), call.sight), "cause": cause.id, "tasks": [task.id for task in tasks]})
+        seen = [task.id for task in tasks if call.sight.sees(task.watcher)]
+        return json_answer({**call.runs.plan(plan_document(plan)), "cause": cause.id, "tasks": seen})
 
     async def why(self, call: Call) -> web.Response:
         """`GET /api/why?path=&line=`."""
@@ -170,21 +174,17 @@ class Loop:
             raise NotFoundError(f"{printable(path)} has {len(lines)} lines")
         chosen = lines if line is None else lines[line - 1 : line]
         found = {name: self._parts.why.run(name) for name in {origin.run for origin in chosen} if name is not None}
-        runs = {name: run_as_seen(run, call.sight) if run and is_run_seen(run, call.sight) else None for name, run in found.items()}
-        chains = {name: await asyncio.to_thread(self._chain, name, call.sight) for name, run in runs.items() if run is not None}
-        lines_told = [asdict(origin) if self._may_read(call, path) else asdict(origin) | {"text": ""} for origin in chosen]
+        access, find = call.runs, self._parts.history.run
+        runs = {name: access.shown(run, find) if run is not None and access.exists(run) else None for name, run in found.items()}
+        chains = {name: await asyncio.to_thread(self._chain, name, access) for name, run in runs.items() if run is not None}
+        may_read = call.reading.sees(path)  # where lines come from is the curator's matter; what they say is the vault's
+        lines_told = [asdict(origin) if may_read else asdict(origin) | {"text": ""} for origin in chosen]
         return json_answer({"path": printable(path), "lines": lines_told, "runs": runs, "chains": chains})
 
-    def _chain(self, run: str, sight: AccessFilter) -> list[dict[str, object]]:
+    def _chain(self, run: str, access: RunAccess) -> list[dict[str, object]]:
         """What led to the run, the nearest first, as far as the caller sees. In a thread."""
-        seen = [run_as_seen(one, sight) for one in self._parts.why.chain(run) if is_run_seen(one, sight)]
+        seen = [access.shown(one) for one in self._parts.why.chain(run) if access.exists(one)]
         return [{name: one.get(name) for name in _LINKED} for one in seen]
-
-    @staticmethod
-    def _may_read(call: Call, path: VaultPath) -> bool:
-        """Where lines come from is the curator's matter; what they say is the vault's."""
-        grant = call.identity.grant("vault", "read")
-        return grant is not None and grant.sees(path)
 
     async def pause(self, _call: Call) -> web.Response:
         """`POST /api/pause`."""
@@ -211,9 +211,10 @@ class Loop:
         ]
         unindexed, indexed = await asyncio.to_thread(self._searchable)
         told = [note for note in (*watches, *notes, *unindexed) if call.sight.sees(str(note["path"]))]
-        problems = self._parts.problems.all() if call.grant.alternatives is None else {}  # which may name any note
-        history = await self._history_size() if call.grant.alternatives is None else None
-        return json_answer({"problems": problems, "notes": told, "search": indexed, "history": history})
+        if call.grant.alternatives is not None:  # problems may name any note, and numbers count them
+            return json_answer({"problems": {}, "notes": told, "search": None, "history": None})
+        history = await self._history_size()
+        return json_answer({"problems": self._parts.problems.all(), "notes": told, "search": indexed, "history": history})
 
     async def _history_size(self) -> dict[str, object] | None:
         try:
@@ -240,10 +241,17 @@ class Loop:
             raise unknown(path)
         return path
 
+    def _listed(self, access: RunAccess, query: RunsQuery) -> list[dict[str, object]]:
+        """In a thread."""
+        history = self._parts.history
+        if access.is_everything:
+            return history.runs(limit=query.limit, before=query.before)
+        return history.runs_that(access.sight.sees, access.exists, limit=query.limit, before=query.before)
+
     def _run(self, call: Call) -> Mapping[str, object]:
         name = call.named("id")
         run = self._parts.history.run(name)
-        if run is None or not is_run_seen(run, call.sight):
+        if run is None or not call.runs.exists(run):
             raise NotFoundError(f"there is no run {printable(name[:80])}; `parachute runs` lists them")
         return run
 

@@ -78,7 +78,7 @@ class Models:
         """Both."""
         return [
             Route(
-                method="GET", path=path, module="system", capability="read", handle=self.models, query=ModelsQuery,
+                method="GET", path=path, module="system", capability="read", reach="nothing", handle=self.models, query=ModelsQuery,
                 summary="The models that runs may ask for.", answers={200: told.Models},
             )
             for path in ("/api/models", "/supervisor/models")

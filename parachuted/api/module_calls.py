@@ -63,7 +63,7 @@ class ModuleCalls:
         spec = found.spec
         route = Route(
             method=request.method, path=f"{_PREFIX}{found.module}{spec.path}", module=found.module, summary=spec.summary,
-            capability=cast(Capability, spec.capability), handle=partial(self._serve, found), largest_body=_LARGEST_BODY,
+            capability=cast(Capability, spec.capability), reach="paths", handle=partial(self._serve, found), largest_body=_LARGEST_BODY,
         )  # fmt: skip
         return route, found.path_values
 
@@ -80,7 +80,7 @@ class ModuleCalls:
         if not any(name == module and spec.name == tool for name, spec in self._modules.tools()):
             return None
         return Route(
-            method="POST", path=f"{_LONG_PREFIX}{module}/tools/{tool}", module=module, capability="write", summary="A tool.",
+            method="POST", path=f"{_LONG_PREFIX}{module}/tools/{tool}", module=module, capability="write", reach="paths", summary="A tool.",
             handle=partial(self._call_tool, module, tool),
         )  # fmt: skip
 

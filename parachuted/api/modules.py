@@ -147,7 +147,8 @@ class ModuleDesk:
     ) -> Route:  # fmt: skip
         capability: Literal["read", "admin"] = "read" if method == "GET" and not admin else "admin"
         return Route(
-            method=method, path=f"/api/modules{path}", module=_MODULE, capability=capability, handle=handle, summary=summary,
+            method=method, path=f"/api/modules{path}", module=_MODULE, capability=capability, reach="beyond",
+            handle=handle, summary=summary,
             answers={200: answer}, **more,
         )  # fmt: skip
 

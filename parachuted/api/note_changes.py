@@ -117,15 +117,18 @@ class NoteChanges:
         """All of them."""
         return [
             Route(
-                method="PATCH", path=FOLDER + "{path:.+}", module="vault", capability="write", handle=self.patch, body=Patch, names=_NAMES,
+                method="PATCH", path=FOLDER + "{path:.+}", module="vault", capability="write", reach="paths",
+                handle=self.patch, body=Patch, names=_NAMES,
                 summary="Change one section or one key of a note.", answers={200: NoteWritten},
             ),
             Route(
-                method="PUT", path=FOLDER + "{path:.+}", module="vault", capability="write", handle=self.put, body=WholeNote, names=_NAMES,
+                method="PUT", path=FOLDER + "{path:.+}", module="vault", capability="write", reach="paths",
+                handle=self.put, body=WholeNote, names=_NAMES,
                 summary="Give a note a text, or make it.", answers={200: NoteWritten}, largest_body=_LARGEST,
             ),
             Route(
-                method="DELETE", path=FOLDER + "{path:.+}", module="vault", capability="write", handle=self.delete, names=_NAMES,
+                method="DELETE", path=FOLDER + "{path:.+}", module="vault", capability="write", reach="paths",
+                handle=self.delete, names=_NAMES,
                 summary="Take a note out of the vault; its text is kept.", answers={200: NoteDeleted},
             ),
         ]  # fmt: skip

@@ -56,15 +56,15 @@ class NoteListing:
         """All of them."""
         return [
             Route(
-                method="GET", path="/api/notes", module="vault", capability="read", handle=self.notes, query=NotesQuery,
+                method="GET", path="/api/notes", module="vault", capability="read", reach="paths", handle=self.notes, query=NotesQuery,
                 summary="Notes by frontmatter, folder and tag, a page at a time.", answers={200: NotesTold},
             ),
             Route(
-                method="GET", path=FOLDER + "{path:.+}/backlinks", module="vault", capability="read", handle=self.backlinks,
+                method="GET", path=FOLDER + "{path:.+}/backlinks", module="vault", capability="read", reach="paths", handle=self.backlinks,
                 summary="The links that lead to a note.", answers={200: Backlinks}, names={"path": "The note, relative to the vault."},
             ),
             Route(
-                method="GET", path="/api/links/unresolved", module="vault", capability="read", handle=self.unresolved,
+                method="GET", path="/api/links/unresolved", module="vault", capability="read", reach="paths", handle=self.unresolved,
                 query=UnresolvedQuery, summary="The links that lead to nothing, a page at a time.", answers={200: Unresolved},
             ),
         ]  # fmt: skip

@@ -41,7 +41,8 @@ class NoteMoves:
         """It alone."""
         return [
             Route(
-                method="POST", path=FOLDER + "{path:.+}" + _ENDING, module="vault", capability="write", handle=self.move, body=MoveBody,
+                method="POST", path=FOLDER + "{path:.+}" + _ENDING, module="vault", capability="write", reach="paths",
+                handle=self.move, body=MoveBody,
                 summary="Move a note; links to it are rewritten.", answers={200: NoteMoved},
                 names={"path": "The note, relative to the vault."},
             ),
@@ -79,7 +80,7 @@ class NoteMoves:
             self._desk.author(),
             base=base,
             files=files,
-            may_write=lambda note: call.sight.sees(note) and not is_program(VaultPath(note)),
+            may_write=lambda note: call.sight.sees(note) and not is_program(note),
         )
 
 

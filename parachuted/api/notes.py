@@ -52,12 +52,13 @@ class Notes:
         """All of them."""
         return [
             Route(
-                method="GET", path=FOLDER + "{path:.+}/versions", module="vault", capability="read", handle=self.versions,
+                method="GET", path=FOLDER + "{path:.+}/versions", module="vault", capability="read", reach="paths", handle=self.versions,
                 query=VersionsQuery, summary="The earlier texts of a note.", answers={200: VersionsTold},
                 names={"path": "The note, relative to the vault."},
             ),
             Route(
-                method="GET", path=FOLDER + "{path:.+}", module="vault", capability="read", handle=self.note, query=NoteAsked,
+                method="GET", path=FOLDER + "{path:.+}", module="vault", capability="read", reach="paths",
+                handle=self.note, query=NoteAsked,
                 summary="A note: raw, as JSON with its sections and links, or as a map of its headings and keys.",
                 answers={200: (NoteTold | NoteMap, Media(type="text/markdown", says="The note, or its bytes as they are.")), 304: None},
                 names={"path": "The note, relative to the vault."},

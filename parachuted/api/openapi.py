@@ -50,7 +50,8 @@ _INFO: _Json = {
     "version": __version__,
     "description": (
         "The API of the daemon that keeps a vault of notes. Programs on the daemon's own machine need no key unless `auth_mode` says so. "
-        "Paths are relative to the vault, times are ISO 8601. `x-module` and `x-capability` of a call are what a key's scope must name."
+        "Paths are relative to the vault, times are ISO 8601. `x-module` and `x-capability` of a call are what a key's scope must name; "
+        "where `x-reach` is `beyond`, a scope with paths is not enough."
     ),
 }
 _SECURITY: _Json = {
@@ -166,6 +167,7 @@ def _operation(route: Route, schemas: Mapping[_Key, _Json]) -> _Json:
         "summary": route.summary,
         "x-module": route.module,
         "x-capability": route.capability,
+        "x-reach": route.reach,
         "security": [] if route.capability is None else [{"bearer": []}, {"api_key": []}],
         "responses": _responses(route, schemas),
     }

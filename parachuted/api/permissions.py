@@ -74,15 +74,17 @@ class Permissions:
         """All of them."""
         return [
             Route(
-                method="GET", path="/api/permissions", module=_MODULE, capability="admin", handle=self.listing,
+                method="GET", path="/api/permissions", module=_MODULE, capability="admin", reach="paths", handle=self.listing,
                 summary="What agents ask for, and wait to be answered.", answers={200: QuestionsShown},
             ),
             Route(
-                method="POST", path="/api/permissions/forget", module=_MODULE, capability="admin", handle=self.forget, body=ForgetBody,
+                method="POST", path="/api/permissions/forget", module=_MODULE, capability="admin", reach="beyond",
+                handle=self.forget, body=ForgetBody,
                 summary="Let an agent ask again what was answered with never.", answers={200: ForgottenShown},
             ),
             Route(
-                method="POST", path="/api/permissions/{id}", module=_MODULE, capability="admin", handle=self.answer, body=AnswerBody,
+                method="POST", path="/api/permissions/{id}", module=_MODULE, capability="admin", reach="paths",
+                handle=self.answer, body=AnswerBody,
                 summary="Answer what an agent asks for.", answers={200: QuestionShown}, names={"id": "a question, as it is listed"},
             ),
         ]  # fmt: skip
@@ -105,8 +107,6 @@ class Permissions:
     async def forget(self, call: Call) -> web.Response:
         """`POST /api/permissions/forget` with `{"agent"}`."""
         body = await call.body(ForgetBody)
-        if call.grant.alternatives is not None:
-            raise web.HTTPForbidden(text="what agents may ask is decided for the whole vault, and this key is for some paths of it")
         return json_answer(ForgottenShown(forgotten=self._parts.permissions.forget(body.agent)))
 
 

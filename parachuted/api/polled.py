@@ -54,32 +54,34 @@ class Polled:
         """All of them."""
         return [
             Route(
-                method="GET", path="/api/scheduler", module=_MODULE, capability="read", handle=self.schedule,
+                method="GET", path="/api/scheduler", module=_MODULE, capability="read", reach="nothing", handle=self.schedule,
                 summary="What the daemon does by the clock.", answers={200: told.Schedule},
             ),
             Route(
-                method="POST", path="/api/scheduler/reload", module=_MODULE, capability="admin", handle=self.reload,
+                method="POST", path="/api/scheduler/reload", module=_MODULE, capability="admin", reach="beyond", handle=self.reload,
                 summary="Take the schedule up anew; it is that of the settings, which are read at a start.", answers={200: told.Reloaded},
             ),
             Route(
-                method="GET", path="/api/usage", module=_MODULE, capability="read", handle=self.usage,
+                method="GET", path="/api/usage", module=_MODULE, capability="read", reach="paths", handle=self.usage,
                 query=UsageQuery, answers={200: told.Usage},
                 summary="What runs took today, what the model cost, and the account's allowance as far as known.",
             ),
             Route(
-                method="GET", path="/supervisor/status", module=_MODULE, capability="admin", handle=self.supervisor,
+                method="GET", path="/supervisor/status", module=_MODULE, capability="admin", reach="beyond", handle=self.supervisor,
                 summary="The daemon, as the app's supervisor page shows it.", answers={200: told.Supervised},
             ),
             Route(
-                method="GET", path="/api/migration/scan", module=_MODULE, capability="admin", handle=self.scan_sessions,
+                method="GET", path="/api/migration/scan", module=_MODULE, capability="admin", reach="beyond", handle=self.scan_sessions,
                 summary="Sessions that lie where an older server kept them.", answers={200: told.SessionScan},
             ),
             Route(
-                method="POST", path="/api/migration/all", module=_MODULE, capability="admin", handle=self.move_sessions, body=MoveBody,
+                method="POST", path="/api/migration/all", module=_MODULE, capability="admin", reach="beyond",
+                handle=self.move_sessions, body=MoveBody,
                 summary="Move such sessions; there are none to move.", answers={200: told.SessionsMigrated},
             ),
             Route(
-                method="POST", path="/api/migration/session/{id}", module=_MODULE, capability="admin", handle=self.move_sessions,
+                method="POST", path="/api/migration/session/{id}", module=_MODULE, capability="admin", reach="beyond",
+                handle=self.move_sessions,
                 body=MoveBody, summary="Move one such session; there is none to move.", answers={200: told.SessionsMigrated},
             ),
         ]  # fmt: skip

@@ -29,15 +29,15 @@ class Power:
         """All of them."""
         return [
             Route(
-                method="POST", path="/supervisor/server/start", module="system", capability="admin", handle=self.start,
+                method="POST", path="/supervisor/server/start", module="system", capability="admin", reach="beyond", handle=self.start,
                 summary="Nothing: who answers is running.", answers={200: Powered},
             ),
             Route(
-                method="POST", path="/supervisor/server/stop", module="system", capability="admin", handle=self.stop,
+                method="POST", path="/supervisor/server/stop", module="system", capability="admin", reach="beyond", handle=self.stop,
                 summary="End the daemon; only a person or its supervisor on its machine begins it again.", answers={200: Powered},
             ),
             Route(
-                method="POST", path="/supervisor/server/restart", module="system", capability="admin", handle=self.restart,
+                method="POST", path="/supervisor/server/restart", module="system", capability="admin", reach="beyond", handle=self.restart,
                 summary="End the daemon and begin it again, with the settings as they are then.", answers={200: Powered},
             ),
         ]  # fmt: skip

@@ -43,7 +43,8 @@ class PromptPreview:
         """The one."""
         return [
             Route(
-                method="GET", path="/api/prompt/preview", module="vault", capability="read", handle=self.preview, query=PreviewQuery,
+                method="GET", path="/api/prompt/preview", module="vault", capability="read", reach="paths",
+                handle=self.preview, query=PreviewQuery,
                 summary="What an agent would be told.", answers={200: told.PromptTold},
             )
         ]  # fmt: skip

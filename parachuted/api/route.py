@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 from urllib.parse import parse_qsl
 
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
 from parachuted.access.filter import AccessFilter
+from parachuted.access.run_records import RunAccess
 from parachuted.api.answers import json_value
 from parachuted.api.fields import Nothing, sentence_of
+from parachuted.api.watching import readable
 from parachuted.keys import Capability, Grant, Identity
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -40,6 +42,16 @@ class Call:
     id: str
     touched: list[str] = field(default_factory=list)
     para_ids: list[str] = field(default_factory=list)
+
+    @property
+    def reading(self) -> Grant:
+        """What of the vault they may read, wherever they are."""
+        return readable(self.identity)
+
+    @property
+    def runs(self) -> RunAccess:
+        """What they are told of runs here."""
+        return RunAccess(self.sight, self.reading)
 
     def named(self, name: str) -> str:
         """What stands in the path under that name."""
@@ -81,11 +93,17 @@ class Call:
 
 
 Handler: TypeAlias = Callable[[Call], Awaitable[web.StreamResponse]]
+Reach: TypeAlias = Literal["paths", "beyond", "nothing"]
+"""What a route touches. `paths`: no more than `Call.sight` and `Call.grant` allow, which its handler sees to. `beyond`: what paths do not
+bound, such as code, settings and the audit, so it takes a grant without paths. `nothing`: it says nothing of notes and changes nothing.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """A declaration. `capability` None: open to anyone who gets this far. `answers`: by status, a type for pydantic to describe, or Media.
+
+    `reach` decides whether a key for some paths may make the call; it has no default, so that a new route says it.
 
     `path` is aiohttp's pattern. `largest_body` is in bytes. Names that stand in the path are texts unless `names` says more of them.
     """
@@ -94,6 +112,7 @@ class Route:
     path: str
     module: str
     capability: Capability | None
+    reach: Reach
     summary: str
     handle: Handler
     query: type[BaseModel] = Nothing

@@ -55,11 +55,12 @@ class Sandbox:
         """Both."""
         return [
             Route(
-                method="GET", path="/api/sandbox", module=_MODULE, capability="read", handle=self.get,
+                method="GET", path="/api/sandbox", module=_MODULE, capability="read", reach="nothing", handle=self.get,
                 summary="Whether agents with a shell can run here, and what is missing.", answers={200: SandboxTold},
             ),
             Route(
-                method="POST", path="/api/sandbox/build", module=_MODULE, capability="admin", handle=self.build, body=BuildBody,
+                method="POST", path="/api/sandbox/build", module=_MODULE, capability="admin", reach="beyond",
+                handle=self.build, body=BuildBody,
                 summary="Build the image that agents with a shell run in; tells how that goes.",
                 answers={200: Media(type="text/event-stream", says="build_progress with a line each, then build_complete or build_error.")},
             ),

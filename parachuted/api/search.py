@@ -72,7 +72,7 @@ class NoteSearch:
         """The one."""
         return [
             Route(
-                method="GET", path="/api/search", module="vault", capability="read", handle=self.search, query=SearchQuery,
+                method="GET", path="/api/search", module="vault", capability="read", reach="paths", handle=self.search, query=SearchQuery,
                 summary="Notes by what they say, the likeliest first.", answers={200: SearchTold},
             ),
         ]  # fmt: skip

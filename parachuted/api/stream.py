@@ -63,7 +63,7 @@ class EventStreams:
         """The one."""
         return [
             Route(
-                method="GET", path="/api/events", module="vault", capability="read", handle=self.serve, has_head=False,
+                method="GET", path="/api/events", module="vault", capability="read", reach="paths", handle=self.serve, has_head=False,
                 summary="What happens, as it happens.", answers={200: Media(type="text/event-stream", says="Server-sent events.")},
             )
         ]  # fmt: skip

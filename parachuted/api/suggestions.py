@@ -40,7 +40,8 @@ class Given(Protocol):
 class SuggestionShown(TypedDict):
     """A suggestion. `file`: where a person can tick it; `applied_run`: what `parachute undo` takes back.
 
-    Who may not read the file is shown no payload, who sees some paths no free words, and no `file` that is not among them.
+    Who may not read the file is shown no payload, who may not read all of the vault no free words, and who sees some paths no `file` that
+    is not among them.
     """
 
     id: str
@@ -130,27 +131,30 @@ class Suggestions:
         """All of them."""
         return [
             Route(
-                method="GET", path="/api/suggestions", module=_MODULE, capability="read", handle=self.listing, query=SuggestionsQuery,
+                method="GET", path="/api/suggestions", module=_MODULE, capability="read", reach="paths",
+                handle=self.listing, query=SuggestionsQuery,
                 summary="What agents and modules would change, the newest first.", answers={200: SuggestionsShown},
             ),
             Route(
-                method="GET", path=f"/api/suggestions/{_ID}", module=_MODULE, capability="read", handle=self.one,
+                method="GET", path=f"/api/suggestions/{_ID}", module=_MODULE, capability="read", reach="paths", handle=self.one,
                 summary="One suggestion, with the difference that it would make.", answers={200: WholeSuggestion},
             ),
             Route(
-                method="POST", path=f"/api/suggestions/{_ID}/approve", module=_MODULE, capability="write", handle=self.approve,
+                method="POST", path=f"/api/suggestions/{_ID}/approve", module=_MODULE, capability="write", reach="paths",
+                handle=self.approve,
                 summary="Do what it suggests.", answers={200: SuggestionShown},
             ),
             Route(
-                method="POST", path=f"/api/suggestions/{_ID}/reject", module=_MODULE, capability="write", handle=self.reject,
+                method="POST", path=f"/api/suggestions/{_ID}/reject", module=_MODULE, capability="write", reach="paths", handle=self.reject,
                 body=RejectBody, summary="Let it be.", answers={200: SuggestionShown},
             ),
             Route(
-                method="POST", path=f"/api/suggestions/{_ID}/modify", module=_MODULE, capability="write", handle=self.modify,
+                method="POST", path=f"/api/suggestions/{_ID}/modify", module=_MODULE, capability="write", reach="paths", handle=self.modify,
                 body=ModifyBody, summary="Do it otherwise than it was suggested.", answers={200: SuggestionShown},
             ),
             Route(
-                method="POST", path="/api/suggestions/approve-all", module=_MODULE, capability="write", handle=self.approve_all,
+                method="POST", path="/api/suggestions/approve-all", module=_MODULE, capability="write", reach="paths",
+                handle=self.approve_all,
                 summary="Do all that wait, the oldest first.", answers={200: AllApproved},
             ),
         ]  # fmt: skip
@@ -247,15 +251,14 @@ class Suggestions:
 
     def _reads(self, call: Call, suggestion: Suggestion) -> bool:
         """That a file would be changed is the curator's matter; what it says is the vault's."""
-        grant = call.identity.grant("vault", "read")
-        return grant is not None and all(map(grant.sees, self._parts.suggestions.paths_of(suggestion)))
+        return all(map(call.reading.sees, self._parts.suggestions.paths_of(suggestion)))
 
     def _shown(self, call: Call, suggestion: Suggestion) -> SuggestionShown:
-        """To who sees some paths not in the words of agents and persons, which may name any note."""
+        """Words of agents and persons may repeat any note, so they are for who sees and reads all of the vault."""
         document = to_document(suggestion)
         if not self._reads(call, suggestion):
             document |= {"payload": {}, "modifications": None}
-        if call.grant.alternatives is not None:
+        if not call.runs.is_everything:
             document |= {"reasoning": "", "outcome": "" if suggestion.status == "rejected" else suggestion.outcome}
         paper = self._parts.suggestions.record(suggestion.id).paper
         file = printable(paper) if call.grant.alternatives is None or call.sight.sees(paper) else ""

@@ -112,24 +112,27 @@ class Sync:
         """All of them."""
         return [
             Route(
-                method="GET", path="/api/sync/manifest", module="vault", capability="read", handle=self.manifest, query=ManifestQuery,
+                method="GET", path="/api/sync/manifest", module="vault", capability="read", reach="paths",
+                handle=self.manifest, query=ManifestQuery,
                 summary="The files below a folder, with their digests.", answers={200: told.Manifest},
             ),
             Route(
-                method="GET", path="/api/sync/changes", module="vault", capability="read", handle=self.changes, query=ChangesQuery,
+                method="GET", path="/api/sync/changes", module="vault", capability="read", reach="paths",
+                handle=self.changes, query=ChangesQuery,
                 summary="The files below a folder that changed since a moment.", answers={200: told.Changes},
             ),
             Route(
-                method="POST", path="/api/sync/push", module="vault", capability="write", handle=self.push, body=PushBody,
+                method="POST", path="/api/sync/push", module="vault", capability="write", reach="paths", handle=self.push, body=PushBody,
                 summary="Put files below a folder, each merged with what changed here since its base.", answers={200: told.Pushed},
                 largest_body=_LARGEST_PUSH,
             ),
             Route(
-                method="POST", path="/api/sync/pull", module="vault", capability="read", handle=self.pull, body=PullBody,
+                method="POST", path="/api/sync/pull", module="vault", capability="read", reach="paths", handle=self.pull, body=PullBody,
                 summary="The contents of files below a folder.", answers={200: told.Pulled},
             ),
             Route(
-                method="DELETE", path="/api/sync/files", module="vault", capability="write", handle=self.delete, query=DeleteQuery,
+                method="DELETE", path="/api/sync/files", module="vault", capability="write", reach="paths",
+                handle=self.delete, query=DeleteQuery,
                 summary="Delete files below a folder; history keeps them.", answers={200: told.Deleted},
             ),
         ]  # fmt: skip

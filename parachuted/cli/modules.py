@@ -127,7 +127,8 @@ def modules_test(options: Namespace) -> int:
     tests = folder / "tests"
     if not tests.is_dir():
         raise ParachuteError(f"{folder} has no folder tests; `parachute modules new` shows how one looks")
-    command = [sys.executable, "-B", "-m", "unittest", "discover", "-s", str(tests), "-t", str(tests)]
+    # -P: of the folder in which the person stands nothing is imported
+    command = [sys.executable, "-P", "-B", "-m", "unittest", "discover", "-s", str(tests), "-t", str(tests)]
     return int(subprocess.run(command, check=False).returncode != 0)  # noqa: S603  the person's own tests, on their word
 
 

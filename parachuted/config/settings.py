@@ -169,7 +169,10 @@ class HookSettings:
     """When scripts of yours run, and what happens when one fails."""
 
     must_approve: Annotated[bool, "Whether a script that was changed waits for `parachute hooks approve` before it runs again."] = True
-    fails_closed: Annotated[bool, "Whether a hook that fails or takes too long stops the act, unless it says otherwise."] = False
+    fails_closed: Annotated[
+        bool,
+        "Whether a hook that ran and failed, or took too long, stops the act; one that could not start always does.",
+    ] = False
     concurrency: Annotated[_Few, "How many hooks may run at once."] = 8
 
 

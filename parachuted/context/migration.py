@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from parachuted.access.paths import is_hidden
 from parachuted.context.legacy import LEGACY_FOLDER
 from parachuted.errors import EditRefusedError, ParachuteError
 from parachuted.vault import CONTEXT_NAMES, AppendToSection, Index, Note, Section, VaultPath, apply_edit, parse_note, printable
@@ -132,7 +133,7 @@ def _folder_named(name: str, index: Index) -> VaultPath:
     found = [
         folder
         for folder in index.all_folders()
-        if _plain(folder.rpartition("/")[2]) == wanted and not folder.startswith((".", "Chat/")) and "/." not in folder
+        if _plain(folder.rpartition("/")[2]) == wanted and not folder.startswith("Chat/") and not is_hidden(folder)
     ]
     best = min(found, key=lambda folder: (not folder.startswith(f"{_NEW_FOLDERS}/"), folder.count("/"), folder), default=None)
     return VaultPath(_NEW_FOLDERS) / name if best is None else VaultPath(best)

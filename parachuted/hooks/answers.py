@@ -52,15 +52,18 @@ class _UnreadableError(Exception):
 
 
 def read_answer(hook: Hook, ran: Ran, *, fails_closed: bool = False) -> Answer:
-    """What the hook answered. `fails_closed`: a hook of a blocking event that cannot answer objects, unless its settings say otherwise."""
+    """What the hook answered. `fails_closed`: a hook of a blocking event that ran and failed objects, unless its settings say otherwise.
+
+    One that could not be started objects whatever the settings say: nobody has looked at the act.
+    """
     if ran.timed_out:
         return failed(hook, f"was ended after {hook.timeout_s:g} s without an answer", fails_closed=fails_closed)
     if ran.exit_code == _BLOCKED:
         return Answer(hook=hook.id, blocks=_text(ran.stderr) or f"{hook.id} objects, and does not say why")
     if ran.problem is not None or ran.exit_code is None:
-        return failed(hook, f"did not do its work: {ran.problem or 'it could not be run'}", fails_closed=fails_closed)
+        return _failure(hook, ran, f"did not do its work: {ran.problem or 'it could not be run'}", fails_closed=fails_closed)
     if ran.exit_code != 0:
-        return failed(hook, _ending(ran.exit_code, _text(ran.stderr)), fails_closed=fails_closed)
+        return _failure(hook, ran, _ending(ran.exit_code, _text(ran.stderr)), fails_closed=fails_closed)
     return _read_output(hook, _text(ran.stdout), is_cut=ran.is_cut, fails_closed=fails_closed)
 
 
@@ -71,8 +74,18 @@ def failed(hook: Hook, what: str, *, fails_closed: bool = False) -> Answer:
     """
     failure = f"{hook.id} {what}"
     closed = (fails_closed and is_blocking(hook.event)) if hook.blocks_on_failure is None else hook.blocks_on_failure
-    is_closed = closed and not hook.is_async and hook.event != _NEVER_CLOSED
-    return Answer(hook=hook.id, failure=failure, blocks=failure if is_closed else None)
+    return Answer(hook=hook.id, failure=failure, blocks=failure if closed and _may_close(hook) else None)
+
+
+def _failure(hook: Hook, ran: Ran, what: str, *, fails_closed: bool) -> Answer:
+    answer = failed(hook, what, fails_closed=fails_closed)
+    if ran.was_started or not is_blocking(hook.event) or not _may_close(hook):
+        return answer
+    return Answer(hook=hook.id, failure=answer.failure, blocks=answer.failure)
+
+
+def _may_close(hook: Hook) -> bool:
+    return not hook.is_async and hook.event != _NEVER_CLOSED
 
 
 def _read_output(hook: Hook, text: str, *, is_cut: bool, fails_closed: bool) -> Answer:

@@ -276,7 +276,7 @@ class Hooks:
     async def _run(self, hook: Hook, occurrence: Occurrence, stdin: bytes, *, is_background: bool = False) -> tuple[Answer, Record]:
         refusal = self._refusal(hook)
         if refusal is not None:
-            ran = Ran(exit_code=None, stdout=b"", stderr=b"", took_ms=0.0, problem=refusal)
+            ran = Ran(exit_code=None, stdout=b"", stderr=b"", took_ms=0.0, problem=refusal, was_started=False)
         else:
             ran = await self._runner.run(
                 argv=hook.argv,

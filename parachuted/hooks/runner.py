@@ -27,7 +27,8 @@ _NOT_FOUND = (126, 127)  # how a shell, and `env` in a first line, say that a pr
 class Ran:
     """What became of a program. `exit_code`: negative is the signal that ended it; None: it has none, and `problem` says why in words.
 
-    `is_cut`: it printed more than was kept. `strays`: how many processes it left behind, which were ended.
+    `is_cut`: it printed more than was kept. `strays`: how many processes it left behind, which were ended. `was_started`: false where the
+    program, or the interpreter that its first line names, never ran, or the process that watched over it was lost.
     """
 
     exit_code: int | None
@@ -38,6 +39,7 @@ class Ran:
     problem: str | None = None
     is_cut: bool = False
     strays: int = 0
+    was_started: bool = True
 
 
 class Runner:
@@ -106,6 +108,8 @@ class Runner:
             keeper, kept = await self._keep(order)
         except OSError as error:
             return _not_begun(explain(order, "program", error.errno or errno.EAGAIN))
+        except RuntimeError:  # how Python says that the system has no room for another thread
+            return _not_begun(explain(order, "program", errno.EAGAIN))
         except KeeperLostError:
             return _not_begun("it was lost: the process that watched over it ended; whatever it had started was ended too")
         self._give_back(keeper)
@@ -150,6 +154,7 @@ def _tell(order: Order, kept: Kept) -> Ran:
         problem=_problem(order, kept),
         is_cut=kept.is_cut,
         strays=kept.strays,
+        was_started=not kept.failed and kept.exit_code not in _NOT_FOUND,
     )
 
 
@@ -164,4 +169,4 @@ def _problem(order: Order, kept: Kept) -> str | None:
 
 
 def _not_begun(problem: str | None) -> Ran:
-    return Ran(exit_code=None, stdout=b"", stderr=b"", took_ms=0.0, problem=problem)
+    return Ran(exit_code=None, stdout=b"", stderr=b"", took_ms=0.0, problem=problem, was_started=False)

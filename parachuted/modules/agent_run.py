@@ -11,6 +11,7 @@ from functools import partial
 
 from parachuted.access.authority import Authority, pass_on
 from parachuted.access.origin import UNTRUSTED, Origin, Taint
+from parachuted.access.quoted import Quoted
 from parachuted.agents import Called, Job, Said, Tool
 from parachuted.errors import AgentFailedError, NotFoundError, ParachuteError
 from parachuted.events.audit import Caller
@@ -120,7 +121,7 @@ class AgentRun:
         system += _IN_A_BOX if self.grant.needs_container else ""
         self.account = Account(
             task=self.task, backend=parts.backend.name, model=one.config.model or parts.model, started=now, changes=(), prompt=prompt,
-            written=self._written, agent=one.name, system_prompt=system, beyond=1,
+            written=self._written, agent=one.name, system_prompt=system, quoted=Quoted(None),
         )  # fmt: skip
         self.job = Job(
             id=self.id, watcher=self.task.watcher, system_prompt=system, prompt=prompt,

@@ -100,7 +100,7 @@ class AgentRuns:
             raise ActRefusedError(f"{who} does not begin: {objection}")
         if order.authority.is_limited and (order.definition.tools or order.session is not None):
             beyond = "reads the whole installation" if order.definition.tools else "would go on with a session, which holds all it read"
-            raise ActRefusedError(f"{who} does not begin: it {beyond}, and whoever asks is for some paths of the vault")
+            raise ActRefusedError(f"{who} does not begin: it {beyond}, and the key that asks does not reach all of the vault")
         if order.session is not None and self._parts.taints is not None:
             owner = self._parts.taints.owner(order.session)
             if owner not in {None, order.definition.name}:

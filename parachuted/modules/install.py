@@ -195,6 +195,7 @@ def _git(words: list[str], env: Mapping[str, str]) -> str:
         done = subprocess.run(  # noqa: S603  the address was checked and stands behind `--`
             [program, *words],
             env=dict(env),
+            cwd="/",  # never a folder whose own configuration it would read
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_WAIT_S,

@@ -15,7 +15,7 @@ from parachuted.access.origin import Taint
 from parachuted.agents import Tool, ToolResult
 from parachuted.agents.gateway.redact import redact
 from parachuted.errors import NotFoundError, ParachuteError
-from parachuted.vault import VaultPath, VaultRoot, printable
+from parachuted.vault import VaultPath, VaultRoot, begins_with_dot, printable
 
 LIST = "List what you may read of the installation: settings, logs, the audit, the code of modules."
 READ = "Read one of them, by the path that list_system_files gives it. Of a long file you get the end. Secrets are left out."
@@ -124,7 +124,7 @@ class SystemFiles:
 def _is_shown(path: str) -> bool:
     """Nothing that is hidden, and nothing that is named as what holds a secret."""
     parts = PurePosixPath(path).parts
-    return not any(part.startswith(".") for part in parts) and "secret" not in path.casefold() and "credential" not in path.casefold()
+    return not any(begins_with_dot(part) for part in parts) and "secret" not in path.casefold() and "credential" not in path.casefold()
 
 
 def _is_file(root: VaultRoot, path: str) -> bool:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from parachuted.errors import ParachuteError
+from parachuted.vault import fold_name, is_ignorable
 
 SIGNATURE = "SIGNATURE"
 _CHUNK = 1 << 20
@@ -206,7 +207,7 @@ class _Reading:
         for name in self._listed(descriptor):
             path = f"{below}{name}"
             _check_name(name, path)
-            twin = twins.setdefault(_folded(name), name)
+            twin = twins.setdefault(fold_name(name), name)
             if twin != name:
                 raise TreeRefusedError(f"{path} and {below}{twin} are one file to some systems; rename one of them")
             if path == SIGNATURE:
@@ -257,11 +258,7 @@ def _check_name(name: str, path: str) -> None:
         name.encode()
     except UnicodeEncodeError as error:
         raise TreeRefusedError(f"{path!a} has a name that is not UTF-8") from error
-    if any(unicodedata.category(letter) in _HIDDEN for letter in name):
+    if any(unicodedata.category(letter) in _HIDDEN or is_ignorable(letter) for letter in name):
         raise TreeRefusedError(f"{path!a} has a name with characters that nobody can see")
     if len(path) > _LONGEST:
         raise TreeRefusedError(f"{path[:80]}… is too long a path")
-
-
-def _folded(name: str) -> str:
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import unicodedata
 
-_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-_BLANKS = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5")
-_SELECTORS = (range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0), range(0x180B, 0x1810))
+from parachuted.vault import is_ignorable
+
+_HIDDEN = frozenset({"Cc", "Cs", "Co", "Cn", "Zl", "Zp"})
+_BLANK = "\u2800"  # of Braille
 
 
 def visible(text: str, keep: str = "") -> str:
@@ -18,9 +19,7 @@ def visible(text: str, keep: str = "") -> str:
 
 def _is_hidden(one: str) -> bool:
     category = unicodedata.category(one)
-    if category in _HIDDEN or one in _BLANKS or (category == "Zs" and one != " "):
-        return True
-    return any(ord(one) in selectors for selectors in _SELECTORS)
+    return category in _HIDDEN or one == _BLANK or is_ignorable(one) or (category == "Zs" and one != " ")
 
 
 def _spelled(one: str) -> str:

@@ -33,6 +33,7 @@ def save_run(
         "reviewed_count": 0,
         "wrote": [_wrote(write, objects) for write in writes],
         "steps": [],
+        "quotes": sorted({path, *(printable(write.path) for write in writes)}),
         "prompt_digest": "",
         "cost_usd": 0.0,
         "input_tokens": 0,

@@ -5,9 +5,9 @@ What decides over programs is nobody's to suggest: not even a person's tick make
 
 from __future__ import annotations
 
-from parachuted.access.paths import is_control, plain
+from parachuted.access.paths import is_control
 from parachuted.errors import EditRefusedError, PathRefusedError
-from parachuted.vault import VaultPath, printable
+from parachuted.vault import VaultPath, fold_name, printable
 
 _MODULES = {"daily": "daily", "chat": "chat", "brain": "brain"}
 
@@ -26,4 +26,4 @@ def check_target(path: str) -> VaultPath:
 
 def module_of(path: str) -> str:
     """Whose notes are kept there."""
-    return _MODULES.get(plain(path.partition("/")[0]), "vault")
+    return _MODULES.get(fold_name(path.partition("/")[0]), "vault")

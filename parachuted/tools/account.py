@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from parachuted.access.quoted import Quoted
 from parachuted.agents import Called, ChangedNote, Finished, Said, Step
 from parachuted.tasks import Causes, Outcome, Task
 from parachuted.tools.briefing import SYSTEM_PROMPT
@@ -25,7 +26,7 @@ _STEP_TEXT = 2000
 class Account:
     """One run. `changes` is what it reviews, `written` what it wrote so far, `agent` who works: a curator, or a module's agent.
 
-    `beyond` counts what it may have read besides: then its words are not for a caller who sees but a part of the vault.
+    `quoted` grows with all that the agent is shown; what it reviews and writes is added when the account is kept.
     """
 
     task: Task
@@ -39,7 +40,7 @@ class Account:
     cost: Finished | None = None
     agent: str = NAME
     system_prompt: str = SYSTEM_PROMPT
-    beyond: int = 0
+    quoted: Quoted = field(default_factory=Quoted)
 
     def note(self, step: Step) -> None:
         """Take in a step of the agent's."""
@@ -55,6 +56,14 @@ class Account:
         for written in self.written:
             net[written.path] = (net.get(written.path, (written.before, None))[0], written.after)
         return {path: digests for path, digests in net.items() if digests[0] != digests[1]}
+
+    def quotes(self) -> list[str] | None:
+        """The paths whose names or texts the record may quote, as it keeps them."""
+        quoted = Quoted([printable(self.task.watcher), *map(printable, self.net)])
+        quoted.add_all(self.quoted)
+        for note in self.changes:
+            quoted.add(note.path, *([note.source] if note.source is not None else []))
+        return quoted.document()
 
     @property
     def last_said(self) -> str | None:
@@ -96,9 +105,10 @@ class Accounts:
             "outcome": state,
             "reason": outcome.reason,
             "reviewed": [_reviewed(note) for note in account.changes[:_MOST_REVIEWED]],
-            "reviewed_count": len(account.changes) + account.beyond,
+            "reviewed_count": len(account.changes),
             "wrote": [self._wrote(path, digests) for path, digests in account.net.items()],
             "steps": account.steps,
+            "quotes": account.quotes(),
             "prompt_digest": hashlib.sha256(f"{account.system_prompt}\0{account.prompt}".encode("utf-8", "replace")).hexdigest(),
             "cost_usd": cost.cost_usd if cost else 0.0,
             "input_tokens": cost.input_tokens if cost else 0,
@@ -138,7 +148,7 @@ def has_ended(document: Mapping[str, object] | None) -> bool:
 
 
 def _reviewed(note: ChangedNote) -> dict[str, object]:
-    return {"path": note.path, "kind": note.kind, "units": list(note.units), "diff": note.diff}
+    return {"path": note.path, "kind": note.kind, "source": note.source, "units": list(note.units), "diff": note.diff}
 
 
 def _step(step: Said | Called) -> dict[str, object]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from parachuted.access.quoted import Quoted
 from parachuted.tools.account import RUNNING, save
 from parachuted.vault import Author, History, Objects, VaultPath, Write, diff_of, new_id, printable
 
@@ -34,11 +35,14 @@ class Act:
         """It is about to be done: a crash leaves a run that failed, whose writes can be taken back."""
         save(history, {**self._document(), "outcome": RUNNING})
 
-    def end(self, history: History, objects: Objects, at: datetime, reason: str) -> dict[str, object]:
-        """It is done. Returns its document."""
-        wrote = net_of(history.writes_by(self.run), objects)
+    def end(self, history: History, objects: Objects, at: datetime, reason: str, *, quotes: Iterable[str] = ()) -> dict[str, object]:
+        """It is done. `quotes` are the files, as they are printed, that the reason speaks of. Returns its document."""
+        writes = history.writes_by(self.run)
+        wrote = net_of(writes, objects)
+        quoted = Quoted([self.watcher, *quotes, *(printable(write.path) for write in writes)])
         document = {
             **self._document(), "ended": at.isoformat(), "outcome": "changed" if wrote else "unchanged", "reason": reason, "wrote": wrote,
+            "quotes": quoted.document(),
         }  # fmt: skip
         save(history, document)
         return document
@@ -62,6 +66,7 @@ class Act:
             "reviewed_count": 0,
             "wrote": [],
             "steps": [],
+            "quotes": [self.watcher],
             "prompt_digest": "",
             "cost_usd": 0.0,
             "input_tokens": 0,

@@ -28,13 +28,15 @@ _LARGEST_DIFFS = 96 << 10
 
 def changed_note(review: Review, objects: Objects) -> ChangedNote:
     """What an open difference amounts to. Blocks on the disk."""
-    path, present = printable(review.path), review.reviewing or None
+    path, present, source = printable(review.path), review.reviewing or None, _source(review)
     kind = _kind(review)
     before, after = (None if digest is None else objects.get(digest) for digest in (review.base, present))
     if (before is None) != (review.base is None) or (after is None) != (present is None):
-        return ChangedNote(path=path, kind=kind, diff="(a text of it is no longer kept, so the difference cannot be shown)")
+        gone = "(a text of it is no longer kept, so the difference cannot be shown)"
+        return ChangedNote(path=path, kind=kind, source=source, diff=gone)
     units = _short(changed_units(*(None if text is None else meaning(text) for text in (before, after))), after or before or b"")
-    return ChangedNote(path=path, kind=kind, units=units, diff=diff_of(before or b"", after or b"", review.path, source=review.source))
+    diff = diff_of(before or b"", after or b"", review.path, source=review.source)
+    return ChangedNote(path=path, kind=kind, source=source, units=units, diff=diff)
 
 
 def changed_notes(reviews: Sequence[Review], objects: Objects) -> tuple[ChangedNote, ...]:
@@ -63,7 +65,11 @@ def prompt_for(watcher: str, own: str, changes: Sequence[ChangedNote]) -> str:
 
 
 def _named(review: Review) -> ChangedNote:
-    return ChangedNote(path=printable(review.path), kind=_kind(review))
+    return ChangedNote(path=printable(review.path), kind=_kind(review), source=_source(review))
+
+
+def _source(review: Review) -> str | None:
+    return printable(review.source) if review.source is not None else None
 
 
 def _kind(review: Review) -> Literal["created", "modified", "moved", "deleted"]:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from parachuted.access.paths import is_control, plain
+from parachuted.access.paths import is_control
 from parachuted.grants.agent_grant import AgentGrant
-from parachuted.vault import VaultPath, Written, printable
+from parachuted.vault import VaultPath, Written, fold_name, printable
 
 ActKind: TypeAlias = Literal["delete", "move", "update", "create"]
 _ORDER: tuple[ActKind, ...] = ("delete", "move", "update", "create")
@@ -124,10 +124,10 @@ def twin_of(path: str, names: Callable[[str], Iterable[str]], leaving: frozenset
     for name in path.split("/"):
         here = set(names(folder))
         if name not in here:
-            wanted = plain(name)
+            wanted = fold_name(name)
             for other in here:
                 place = f"{folder}/{other}" if folder else other
-                if plain(other) == wanted and place not in leaving:
+                if fold_name(other) == wanted and place not in leaving:
                     return printable(place)
             return None
         folder = f"{folder}/{name}" if folder else name

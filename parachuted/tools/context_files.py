@@ -21,6 +21,7 @@ from typing import ParamSpec, TypeVar
 
 from parachuted.access.origin import UNTRUSTED, Origin, Taint
 from parachuted.access.origins import Origins
+from parachuted.access.quoted import Quoted
 from parachuted.agents import Tool, ToolResult
 from parachuted.errors import ConflictError, NotFoundError, ParachuteError, PathRefusedError
 from parachuted.vault import (
@@ -62,7 +63,7 @@ class ContextFiles:
     """The tools of one run, and a record of what they did. `read` holds the digest of each text as the agent last saw it.
 
     `taint` is what it has read of strangers' texts, as `origins` knows them: its own note is its lane, and what it then writes there is no
-    more to be trusted than that.
+    more to be trusted than that. `quoted` is what the run's record may quote of what it was shown.
     """
 
     store: Store
@@ -74,6 +75,7 @@ class ContextFiles:
     declined: str | None = None
     origins: Origins | None = None
     taint: Taint = field(default_factory=Taint)
+    quoted: Quoted = field(default_factory=Quoted)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def tools(self) -> tuple[Tool, ...]:
@@ -142,6 +144,7 @@ class ContextFiles:
 
     def saw(self, path: str, data: bytes, digest: str | None = None) -> None:
         """The agent has been shown that text of that file."""
+        self.quoted.add(printable(path))
         self.taint.read(printable(path), self._origin(path, data, digest))
 
     def _origin(self, path: str, data: bytes, digest: str | None = None) -> Origin:
@@ -204,6 +207,7 @@ class ContextFiles:
             if origin in UNTRUSTED and not (wants_all or self.taint):
                 left_out += 1
                 continue
+            self.quoted.add(printable(path))
             self.taint.read(printable(path), origin)
             level = "self" if path == self.grant.own else "watched"
             shown.append(

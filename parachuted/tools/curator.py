@@ -11,6 +11,7 @@ from datetime import datetime
 
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
+from parachuted.access.quoted import Quoted
 from parachuted.access.session_taint import SessionTaints
 from parachuted.agents import Backend, Job, Limits
 from parachuted.agents.at_work import AtWork, Working
@@ -141,18 +142,21 @@ class Curator:
             store=parts.store, grant=grant, author=Author(by=NAME, run=str(task.run), causes=task.causes), clock=parts.clock,
             origins=parts.origins,
         )  # fmt: skip
-        self._taint(files, reviews, self._session(task.watcher))
+        self._recall(files, reviews, task.watcher)
         account = Account(
             task=task, backend=self._backend.name, model=self._model, started=parts.clock(), changes=changes, written=files.written,
-            prompt=prompt_for(watcher, self._own_text(files), changes),
+            prompt=prompt_for(watcher, self._own_text(files), changes), quoted=files.quoted,
         )  # fmt: skip
         return files, account
 
-    def _taint(self, files: ContextFiles, reviews: Sequence[Review], session: str | None) -> None:
+    def _recall(self, files: ContextFiles, reviews: Sequence[Review], watcher: str) -> None:
         """What it has read before it begins: the differences that it is told, and all of the session that it goes on with."""
-        parts = self._parts
-        if session is not None and parts.taints is not None:
-            parts.taints.recall(session, files.taint)
+        parts, session = self._parts, self._session(watcher)
+        if session is not None:
+            row = self._sessions.take(watcher)
+            files.quoted.add_all(Quoted.from_document(row.get("quotes") if row is not None else None))
+            if parts.taints is not None:
+                parts.taints.recall(session, files.taint)
         for review in reviews if parts.origins is not None else ():
             if review.source and parts.origins is not None:
                 files.taint.read(printable(review.source), parts.origins.of(review.source))
@@ -173,7 +177,7 @@ class Curator:
     async def _ask(self, account: Account, files: ContextFiles, audit: RunAudit) -> Outcome:
         if not account.changes:
             return Outcome(result="unchanged", reason="nothing was left to review")
-        task, hooks = account.task, self._hooks(account.task)
+        task, hooks = account.task, self._hooks(account)
         try:
             await self._let_bubble(hooks, account)
             account.prompt = await hooks.prompt(account.prompt)
@@ -203,14 +207,15 @@ class Curator:
             log.info("a hook wants a run to go on, which no run does", extra={"run": task.run, "reason": ending.reason})
         return _outcome(files, account)
 
-    def _hooks(self, task: Task) -> AgentHooks:
-        parts, first = self._parts, task.causes[0] if task.causes else None
+    def _hooks(self, account: Account) -> AgentHooks:
+        parts, task = self._parts, account.task
+        first = task.causes[0] if task.causes else None
         began = parts.causes.get(first) if first is not None else None
         root = printable(began.path) if began is not None else None
         cause = told_cause(task.causes, actor=NAME, run=task.run, root=root, depth=1 + len(task.parents))
         return AgentHooks(
             asker=parts.asker, clock=parts.clock, vault=parts.store.folder, session_id=str(task.run), agent=NAME, cause=cause,
-            publish=parts.bus.publish,
+            publish=parts.bus.publish, added=account.quoted.add_anything,
         )  # fmt: skip
 
     async def _let_bubble(self, hooks: AgentHooks, account: Account) -> None:
@@ -254,7 +259,8 @@ class Curator:
             before = self._sessions.take(watcher)
             went_on = before is not None and before["session_id"] == session and before["runs"] < _LONGEST_SESSION
             runs = before["runs"] + 1 if before is not None and went_on else 1
-            self._sessions.put(watcher, {"backend": self._backend.name, "session_id": session, "runs": runs})
+            row = {"backend": self._backend.name, "session_id": session, "runs": runs, "quotes": account.quotes()}
+            self._sessions.put(watcher, row)
         else:
             self._lose_session(account.task, taint)
 

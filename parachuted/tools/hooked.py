@@ -59,7 +59,10 @@ def _published(event: str, /, **data: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentHooks:
-    """One agent's work. `session_id` is what its hooks know it by, `agent` and `module` who works; `publish` tells the bus of a call."""
+    """One agent's work. `session_id` is what its hooks know it by, `agent` and `module` who works; `publish` tells the bus of a call.
+
+    `added` is called before the agent is shown words of a hook, which may be of any note.
+    """
 
     asker: Asker
     clock: Callable[[], datetime]
@@ -70,6 +73,7 @@ class AgentHooks:
     cwd: Path | None = None
     cause: Mapping[str, object] | None = None
     publish: Callable[..., object] = _published
+    added: Callable[[], object] = lambda: None
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     def tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
@@ -83,6 +87,8 @@ class AgentHooks:
         decision = await self.asker.ask(self.occurrence("prompt.before", {"prompt": prompt, "source": "system"}))
         if not decision.allowed:
             raise ActRefusedError(f"a hook objected to the prompt: {decision.reason}")
+        if decision.context:
+            self.added()
         return "\n\n".join([prompt, *_bounded(decision.context)])
 
     async def stopping(self, last_said: str | None) -> Decision:
@@ -135,13 +141,14 @@ class AgentHooks:
             if self.asker.wants("tool.before"):
                 decision = await self.asker.ask(self.occurrence("tool.before", told))
                 if not decision.allowed:
+                    self.added()
                     return ToolResult(text=f"a hook refused {tool.name}, so nothing was done: {decision.reason}", is_error=True)
                 context = decision.context
                 given = arguments if decision.updated_input is None else decision.updated_input
             began = time.perf_counter()
             result = await (tool.call(given) if given is arguments else call_tool((tool,), tool.name, given))
             told |= {"tool_input": dict(given), "duration_ms": round((time.perf_counter() - began) * 1000, 3)}
-            return _with_context(await self._after(told, result), context)
+            return self._with_context(await self._after(told, result), context)
 
         return call
 
@@ -153,12 +160,17 @@ class AgentHooks:
         data = {**told, "tool_response": {"text": result.text, "is_error": result.is_error}}
         decision = await self.asker.ask(self.occurrence("tool.after", data))
         text = decision.updated_output
-        shown = replace(result, text=text) if isinstance(text, str) else result
-        return _with_context(shown, (*decision.context, *([decision.reason] if decision.reason else [])))
+        shown = result
+        if isinstance(text, str):
+            self.added()
+            shown = replace(result, text=text)
+        return self._with_context(shown, (*decision.context, *([decision.reason] if decision.reason else [])))
 
-
-def _with_context(result: ToolResult, context: Sequence[str]) -> ToolResult:
-    return replace(result, text="\n\n".join([result.text, *_bounded(context)])) if context else result
+    def _with_context(self, result: ToolResult, context: Sequence[str]) -> ToolResult:
+        if not context:
+            return result
+        self.added()
+        return replace(result, text="\n\n".join([result.text, *_bounded(context)]))
 
 
 def _bounded(context: Sequence[str]) -> list[str]:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from parachuted.access.paths import is_hidden
 from parachuted.vault import Ignore, printable
 from parachuted.vault.paths import name_refusal
 
@@ -183,7 +184,7 @@ class HostileFolder:
         except OSError:
             return  # it went while we looked
         is_folder = stat.S_ISDIR(status.st_mode)
-        if name.startswith(".") and name != ".agents":
+        if is_hidden(name):
             walked.left.append(path)
             return
         reason = name_refusal(name)

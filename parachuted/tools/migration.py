@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from parachuted.access.origins import Origins
+from parachuted.access.quoted import Quoted
 from parachuted.context import LEGACY_FOLDER, Move, SessionContexts, added_to, plan_moves
 from parachuted.errors import ParachuteError
 from parachuted.events import Bus
@@ -105,7 +106,7 @@ class Migration:
         return written
 
     def _save(self, author: Author, now: datetime, moves: Iterable[Move], written: Iterable[Written], *, outcome: str) -> None:
-        ended = None if outcome == RUNNING else self._clock().isoformat()
+        ended, moves = None if outcome == RUNNING else self._clock().isoformat(), tuple(moves)
         document: dict[str, object] = {
             "id": author.run,
             "task": "",
@@ -123,6 +124,7 @@ class Migration:
             "reviewed_count": 0,
             "wrote": [self._wrote(one) for one in written],
             "steps": [],
+            "quotes": _quoted(moves).document(),
             "prompt_digest": "",
             "cost_usd": 0.0,
             "input_tokens": 0,
@@ -136,6 +138,10 @@ class Migration:
         return {
             "path": printable(written.path), "before": written.before, "after": written.after, "diff": diff_of(before, after, written.path)
         }  # fmt: skip
+
+
+def _quoted(moves: Iterable[Move]) -> Quoted:
+    return Quoted(printable(path) for move in moves for path in (move.file, move.target, move.kept_as))
 
 
 def _reason(moves: Iterable[Move]) -> str:

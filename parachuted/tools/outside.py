@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from parachuted.tools.hostile_folder import HostileFolder, ReadRefusedError, Walked
-from parachuted.vault import printable
+from parachuted.vault import begins_with_dot, printable
 
 _MOST_FILES = 5_000
 _MOST_BYTES = 64 << 20
@@ -86,7 +86,7 @@ def _real(place: Path | None) -> Path | None:
 def _refusal(real: Path | None, user_home: Path | None, never: tuple[Path, ...]) -> str | None:
     if real is None:
         return "it is not there"
-    if any(part.startswith(".") for part in real.parts):
+    if any(begins_with_dot(part) for part in real.parts):
         return "what begins with a dot is not shown to agents"
     shut = [path.resolve() for path in (*never, *((user_home,) if user_home is not None else ()))]
     if any(one == real or one.is_relative_to(real) for one in shut) or any(real.is_relative_to(path.resolve()) for path in never):

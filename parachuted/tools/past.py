@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from parachuted.errors import NotFoundError
@@ -59,12 +59,17 @@ class Past:
                 raise
         return trail_of(self._history, path, present)
 
-    def told(self, path: VaultPath, limit: int = 50) -> tuple[list[Told], int]:
-        """The latest versions, newest first, and how many there are in all. Raises as `versions` does."""
+    def told(
+        self, path: VaultPath, limit: int = 50, *, sees: Callable[[str], bool] = lambda _path: True
+    ) -> tuple[list[Told], int]:  # fmt: skip
+        """The latest versions, newest first, and how many there are in all, of those that the file had where `sees` sees it. Raises as
+        `versions` does.
+        """
         versions = self.versions(path)
-        start = max(0, len(versions) - min(limit, MOST_VERSIONS))
-        found = [self._told(versions[number], versions[number - 1] if number else None) for number in range(start, len(versions))]
-        return found[::-1], len(versions)
+        seen = [number for number, one in enumerate(versions) if sees(one.path)]
+        latest = seen[max(0, len(seen) - min(limit, MOST_VERSIONS)) :]
+        found = [self._told(versions[number], versions[number - 1] if number else None, sees) for number in latest]
+        return found[::-1], len(seen)
 
     def runs(self, run: str, *, cascade: bool) -> list[dict[str, object]]:
         """The documents of the run, with `cascade` of those that followed too, newest first. Raises NotFoundError."""
@@ -84,8 +89,10 @@ class Past:
                 found += _accounted(document)
         return self._net(sorted(writes, key=lambda write: write.id)) + found
 
-    def _told(self, version: Version, before: Version | None) -> Told:
-        text, last = (self._text(one.digest) if one is not None else b"" for one in (version, before))
+    def _told(self, version: Version, before: Version | None, sees: Callable[[str], bool]) -> Told:
+        """What a version differs from is compared with where it is seen too."""
+        text = self._text(version.digest)
+        last = b"" if before is None else self._text(before.digest) if sees(before.path) else None
         changed = count_changed(last, text) if text is not None and last is not None else None
         added, removed = changed if changed is not None else (None, None)
         return Told(version=version, added=added, removed=removed, kept=version.digest is not None and version.digest in self._objects)

@@ -13,6 +13,7 @@ from parachuted.vault.intent import Intent
 from parachuted.vault.links import Link, LinkNames, leads_straight, links_in, name_key, resolve, resolve_target, rewrite_links, spelled
 from parachuted.vault.meaning import Meaning, changed_units, meaning
 from parachuted.vault.merge import Merged, merge_three
+from parachuted.vault.names import begins_with_dot, fold_name, is_ignorable
 from parachuted.vault.note import Note, Section, parse_note
 from parachuted.vault.objects import Objects
 from parachuted.vault.paths import VaultPath, printable, refusal
@@ -77,12 +78,15 @@ __all__ = [
     "Write",
     "Written",
     "apply_edit",
+    "begins_with_dot",
     "changed_units",
     "count_changed",
     "declared_watch",
     "diff_of",
     "digest_of",
     "digest_of_open",
+    "fold_name",
+    "is_ignorable",
     "leads_straight",
     "links_in",
     "meaning",

@@ -6,11 +6,12 @@ SQLite, since it answers by path, run and cause at any length and a write costs 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,6 +43,8 @@ PERSONS = "by a person"
 """The outcome under which an ended act of a person's is kept among the runs, so that no budget of agents counts it."""
 _OF_AGENTS = f"outcome != '{PERSONS}'"
 _SMALL = 1 << 20
+_AFTER_ALL = "\U0010ffff"
+_RUNS_AT_ONCE = 500
 _BUSY_S = 0.5  # nobody else has it open: a lock that is refused is a disk that fails
 _GARBLED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
@@ -270,6 +273,24 @@ class History:
         """Documents of the latest runs, newest first; `before` names the run to go on after."""
         sql = "SELECT document FROM runs WHERE ? IS NULL OR id < ? ORDER BY id DESC LIMIT ?"
         return [json.loads(row[0]) for row in self._rows(sql, (before, before, limit))]
+
+    def runs_that(
+        self, is_watcher: Callable[[str], bool], is_run: Callable[[Mapping[str, object]], bool], *, limit: int, before: str | None
+    ) -> list[dict[str, object]]:  # fmt: skip
+        """The same of those whose watcher, and then whose document, is wanted: a page is full whatever lies between. Reads no more
+        documents than it must; may take long where few are wanted.
+        """
+        found: list[dict[str, object]] = []
+        place = before or _AFTER_ALL
+        while len(found) < limit:
+            rows = self._rows("SELECT id, watcher FROM runs WHERE id < ? ORDER BY id DESC LIMIT ?", (place, _RUNS_AT_ONCE))
+            wanted = [row[0] for row in rows if is_watcher(_text(row[1]))]
+            documents = (document for run in wanted if (document := self.run(run)) is not None and is_run(document))
+            found += itertools.islice(documents, limit - len(found))
+            if len(rows) < _RUNS_AT_ONCE:
+                break
+            place = rows[-1][0]
+        return found
 
     def runs_of_causes(self, causes: Sequence[str]) -> list[dict[str, object]]:
         """Documents of all runs that carried one of these causes, oldest first."""

@@ -6,6 +6,8 @@ import re
 
 from pathspec import GitIgnoreSpec
 
+from parachuted.vault.names import begins_with_dot
+
 IGNORE_FILE = ".parachuteignore"
 _KEPT_FOLDERS = {".agents"}
 _KEPT_FILES = {IGNORE_FILE}
@@ -34,13 +36,13 @@ class Ignore:
 
     def file(self, folder: str, name: str) -> bool:
         """Whether the file `name` in `folder` is ignored."""
-        if (name[0] == "." and name not in _KEPT_FILES) or _SCRAP.fullmatch(name):
+        if (begins_with_dot(name) and name not in _KEPT_FILES) or _SCRAP.fullmatch(name):
             return True
         return self._own is not None and self._own.match_file(f"{folder}/{name}" if folder else name)
 
     def folder(self, folder: str, name: str) -> bool:
         """Whether the folder `name` in `folder`, and all below it, is ignored."""
-        if name[0] == "." and name not in _KEPT_FOLDERS:
+        if begins_with_dot(name) and name not in _KEPT_FOLDERS:
             return True
         return self._own is not None and self._own.match_file(f"{folder}/{name}/" if folder else f"{name}/")
 

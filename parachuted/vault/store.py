@@ -10,7 +10,6 @@ import contextlib
 import logging
 import threading
 import time
-import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -25,6 +24,7 @@ from parachuted.vault.history import Author, History, Write
 from parachuted.vault.incoming import keep_open
 from parachuted.vault.intent import FREELY, Asking, Consent, Intent, kept_texts
 from parachuted.vault.late import Late, LateFile, is_being_written
+from parachuted.vault.names import fold_name
 from parachuted.vault.objects import Objects
 from parachuted.vault.paths import VaultPath, printable
 from parachuted.vault.rebase import rebase
@@ -440,7 +440,7 @@ class Store:
 
     @staticmethod
     def _refuse_control(path: VaultPath) -> None:
-        if not _CONTROL_FOLDERS.isdisjoint(map(_plain, path.split("/"))):
+        if not _CONTROL_FOLDERS.isdisjoint(map(fold_name, path.split("/"))):
             raise PathRefusedError(f"{printable(path)} belongs to a program's settings, which are not written from here")
 
 
@@ -463,8 +463,3 @@ def _answers_of(done: Done) -> list[Written | ParachuteError]:
         return [done.error] * len(done.decided.merged)
     write = done.write
     return _answers(done.decided, Written(path=VaultPath(write.path), before=write.before, after=write.after))
-
-
-def _plain(name: str) -> str:
-    """The name as a file system that is lenient about letter case and invisible characters would take it."""
-    return "".join(one for one in unicodedata.normalize("NFKC", name).casefold() if unicodedata.category(one) != "Cf")

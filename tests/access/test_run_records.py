@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from parachuted.access.filter import AccessFilter
-from parachuted.access.run_records import run_as_seen
-from parachuted.keys import EVERYTHING, Glob, Grant, Identity
+from parachuted.access.run_records import RunAccess
+from parachuted.keys import EVERYTHING, EVERYWHERE, Glob, Grant, Identity
 from parachuted.vault import VaultRoot
 from tests.api.calls import call, get, key_of
 from tests.stories.life import Life, Live, note, save
 
 WATCHER = "Projects/a/AGENTS.md"
+UNDO = ("curator:write", "vault:write")
 
 
 async def ran(life: Life) -> str:
@@ -55,9 +58,9 @@ async def test_a_run_whose_consequences_a_key_may_not_see_is_not_taken_back_by_i
     async with live() as life:
         run = await ran(life)
         before = (vault / "Other/c/AGENTS.md").read_text()
-        status, _ = await call(life, "POST", f"/api/runs/{run}/undo", headers=key_of(life, "curator:write", paths=["Projects/**"]))
+        status, _ = await call(life, "POST", f"/api/runs/{run}/undo", headers=key_of(life, *UNDO, paths=["Projects/**"]))
         assert (status, (vault / "Other/c/AGENTS.md").read_text()) == (403, before)
-        both = key_of(life, "curator:write", paths=["Projects/**", "Other/**"])
+        both = key_of(life, *UNDO, paths=["Projects/**", "Other/**"])
         assert (await call(life, "POST", f"/api/runs/{run}/undo", headers=both))[0] == 200
 
 
@@ -84,17 +87,80 @@ async def test_the_doctor_tells_of_notes_that_are_seen(live: Live, vault):
     assert {one["path"] for one in told["notes"]} == {"Projects/x.md"}
 
 
-def test_who_sees_all_is_told_the_document_as_it_is(tmp_path):
-    run = {
-        "id": "r",
-        "causes": [{"id": "c", "path": "a.md"}],
-        "reviewed": [{"path": "a.md"}],
-        "reviewed_count": 1,
-        "reason": "x",
-        "steps": [1],
-    }
-    everything = Identity(kind="loopback", id="l", name="l", scopes=EVERYTHING).grant("curator", "read")
-    of_a = Grant(alternatives=(((Glob("a.md"),),),))
+RUN: dict[str, object] = {
+    "id": "r", "watcher": "Shop/w.md", "causes": [{"id": "c", "path": "Shop/a.md", "files": 2}], "reason": "x", "steps": [1],
+    "reviewed": [{"path": "Shop/a.md", "units": ["U"], "diff": "d", "source": None}], "reviewed_count": 1, "prompt_digest": "p",
+    "wrote": [{"path": "Shop/w.md", "diff": "d"}], "quotes": ["Shop/a.md", "Shop/w.md"], "cost_usd": 1.0, "input_tokens": 1,
+    "output_tokens": 1, "parents": ["before"], "undone": None,
+}  # fmt: skip
 
-    assert run_as_seen(run, AccessFilter(VaultRoot(tmp_path), everything)) is run
-    assert run_as_seen(run, AccessFilter(VaultRoot(tmp_path), of_a)) == run
+
+def of(*patterns: str) -> Grant:
+    return Grant(alternatives=((tuple(map(Glob, patterns)),),)) if patterns else Grant(alternatives=())
+
+
+def access(folder, sight: Grant, reading: Grant) -> RunAccess:
+    return RunAccess(AccessFilter(VaultRoot(folder), sight), reading)
+
+
+def test_who_sees_and_reads_all_is_told_the_document_as_it_is(tmp_path):
+    everything = Identity(kind="loopback", id="l", name="l", scopes=EVERYTHING).grant("curator", "read")
+    assert access(tmp_path, everything, everything).shown(RUN) is RUN
+
+
+@pytest.mark.parametrize(
+    ("sight", "reading", "quotes", "has_words"),
+    [
+        (EVERYWHERE, EVERYWHERE, None, True),
+        (EVERYWHERE, of("Shop/**"), RUN["quotes"], True),
+        (EVERYWHERE, of("Shop/**"), None, False),
+        (EVERYWHERE, of(), RUN["quotes"], False),
+        (EVERYWHERE, of(), None, False),
+        (of("Shop/**"), EVERYWHERE, RUN["quotes"], True),
+        (of("Shop/**"), EVERYWHERE, None, False),
+        (of("Shop/**"), of("Shop/w.md"), RUN["quotes"], False),
+        (of("Shop/**"), EVERYWHERE, ["Shop/a.md", "Private/x.md"], False),
+        (of("Shop/**"), EVERYWHERE, "Shop/a.md", False),
+    ],
+)
+def test_words_are_for_who_may_read_all_that_they_may_repeat(tmp_path, sight, reading, quotes, has_words):
+    shown = access(tmp_path, sight, reading).shown({**RUN, "quotes": quotes})
+    words = (shown["reason"], shown["steps"], shown["prompt_digest"], shown["reviewed"][0]["diff"], shown["wrote"][0]["diff"])
+    assert words == (("x", [1], "p", "d", "d") if has_words else ("", [], "", "", ""))
+    assert shown["reviewed"][0]["units"] == (["U"] if has_words else [])
+
+
+def test_a_run_without_a_list_quotes_anything(tmp_path):
+    run = {name: value for name, value in RUN.items() if name != "quotes"}
+    shown = access(tmp_path, of("Shop/**"), EVERYWHERE).shown(run)
+    assert (shown["steps"], shown["cost_usd"], shown["input_tokens"]) == ([], 0.0, 0)
+
+
+def test_runs_that_are_not_seen_are_not_named_by_those_that_are(tmp_path):
+    known = {"before": {**RUN, "watcher": "Private/w.md", "wrote": []}, "shop's": {**RUN, "wrote": []}}
+    run = {**RUN, "parents": ["before", "shop's", "gone"], "undone": {"at": "now", "with": "before", "run": "shop's"}}
+    shown = access(tmp_path, of("Shop/**"), EVERYWHERE).shown(run, known.get)
+    assert (shown["parents"], shown["undone"]) == (["shop's"], {"at": "now", "run": "shop's"})
+    assert "files" not in shown["causes"][0]
+
+
+def test_where_a_reviewed_note_was_before_is_told_to_who_sees_that_place(tmp_path):
+    item = {"path": "Shop/a.md", "units": [], "diff": "", "source": "Private/x.md"}
+    run = {**RUN, "reviewed": [item]}
+    assert access(tmp_path, of("Shop/**"), EVERYWHERE).shown(run)["reviewed"][0]["source"] is None
+    assert access(tmp_path, of("Shop/**", "Private/**"), EVERYWHERE).shown(run)["reviewed"][0]["source"] == "Private/x.md"
+
+
+def test_a_plan_counts_the_runs_that_it_tells_of(tmp_path):
+    """What follows from a run that is not seen is not told either: its depth would tell how many lie between."""
+    runs = [
+        {"watcher": "Shop/w.md", "because": "Shop/a.md", "depth": 1, "patterns": []},
+        {"watcher": "Private/w.md", "because": "Shop/w.md", "depth": 2, "patterns": []},
+        {"watcher": "Shop/far.md", "because": "Private/w.md", "depth": 3, "patterns": []},
+        {"watcher": "Shop/near.md", "because": "Shop/w.md", "depth": 2, "patterns": []},
+    ]
+    plan = {"path": "Shop/a.md", "runs": runs, "loops": [], "most_runs": 4, "most_cost_usd": 2.0}
+    shown = access(tmp_path, of("Shop/**"), EVERYWHERE).plan(plan)
+    assert [run["watcher"] for run in shown["runs"]] == ["Shop/w.md", "Shop/near.md"]
+    assert (shown["most_runs"], shown["most_cost_usd"]) == (2, 1.0)
+    assert access(tmp_path, EVERYWHERE, of()).plan(plan) == plan

@@ -113,7 +113,7 @@ class Claude:
         self.api = api
         self.folder = folder
         self.gateway = Gateway(
-            env=env, vault=folder, user_home=folder, base_url=api.url, ledger=Ledger(folder.with_suffix(".db")),
+            env=env, vault=folder, user_home=folder, base_url=api.url, ledger=Ledger(folder.with_suffix(".db"), time.time),
             limits=MoneyLimits(usd_per_cause=50.0, usd_per_hour=50.0, usd_per_day=50.0), clock=lambda: datetime.now(UTC),
         )  # fmt: skip
         self.settings = ClaudeSettings(

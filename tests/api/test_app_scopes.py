@@ -91,6 +91,45 @@ async def test_no_key_and_no_other_scope_opens_a_route(live: Live, vault: Path, 
         assert tried > 20 * len([route for route in routes if route.capability])
 
 
+BEYOND = {
+    "GET /api/agents/audit", "POST /api/agents/stop", "GET /api/sandbox/explain", "POST /api/sandbox/build", "POST /api/maintenance",
+    "GET /api/audit", "GET /api/audit/verify", "GET /api/auth/settings", "PUT /api/auth/settings",
+    "GET /api/hooks", "GET /api/hooks/errors", "GET /api/hooks/runs", "POST /api/hooks/approve", "POST /api/hooks/test",
+    "GET /api/hooks/runs/{id}", "POST /api/hooks/runs/{id}/replay",
+    "GET /api/modules", "POST /api/modules/install", "GET /api/modules/{name}", "DELETE /api/modules/{name}",
+    "GET /api/modules/{name}/diff",
+    "POST /api/modules/{name}/approve", "POST /api/modules/{name}/enable", "POST /api/modules/{name}/disable",
+    "POST /api/modules/{name}/restart", "GET /api/modules/{name}/prompt", "PUT /api/modules/{name}/prompt",
+    "POST /api/pause", "POST /api/resume", "POST /api/scan", "POST /api/scheduler/reload", "POST /api/permissions/forget",
+    "GET /api/migration/scan", "POST /api/migration/all", "POST /api/migration/session/{id}",
+    "GET /supervisor/status", "POST /supervisor/server/start", "POST /supervisor/server/stop", "POST /supervisor/server/restart",
+}  # fmt: skip
+NO_NOTES = {"GET /api/docs", "GET /api/openapi.json", "GET /api/models", "GET /supervisor/models", "GET /api/scheduler", "GET /api/sandbox"}
+
+
+async def test_what_reaches_beyond_paths_is_refused_to_a_key_for_some_whatever_it_may_do_there(
+    live: Live, vault: Path, home: Path, session: aiohttp.ClientSession
+):  # fmt: skip
+    """`**` is a path too: a key that names paths is one for notes."""
+    fill(vault)
+    async with live() as life:
+        reach = {f"{route.method} {re.sub(r':[^}]*', '', route.path)}": route for route in routes_of(life)}
+        keys = [key_of(life, "*:read,write,admin", paths=[path]) for path in ("Projects/**", "**")]
+        life.daemon._door.look()
+        before, settings = contents(vault), contents(home)
+        said = {name: [await status_of(session, life, route.method, filled(route, INSIDE), headers=key, data=b"{}") for key in keys]
+                for name, route in reach.items() if route.reach == "beyond"}  # fmt: skip
+
+        assert {name for name, route in reach.items() if route.reach == "beyond"} == BEYOND
+        assert {name for name, route in reach.items() if route.reach == "nothing"} == NO_NOTES
+        assert [route.path for route in reach.values() if route.capability is None and route.reach == "beyond"] == []
+        assert {name: answers for name, answers in said.items() if any(status != 403 for status, _ in answers)} == {}
+        assert contents(vault) == before
+        assert {path: text for path, text in contents(home).items() if path.endswith(".yaml")} == {
+            path: text for path, text in settings.items() if path.endswith(".yaml")
+        }
+
+
 def contents(vault: Path) -> dict[str, bytes]:
     files = (path for path in vault.rglob("*") if path.is_file() and ".parachute" not in path.parts)
     return {path.relative_to(vault).as_posix(): path.read_bytes() for path in files}

@@ -98,4 +98,7 @@ async def test_details_are_for_this_machine_and_for_keys_which_hear_only_of_note
     }  # fmt: skip
     assert {name: list(health["problems"]) for name, health in told.items()} == {"all": ["AGENTS.md"], "some": [], "none": []}
     assert {name: health["vault"]["path"] is None for name, health in told.items()} == {"all": False, "some": True, "none": True}
+    assert {name: health["tasks"] for name, health in told.items()} == {
+        name: {"queued": number, "running": 0} for name, number in (("all", 2), ("some", 1), ("none", 0))
+    }
     assert {health["status"] for health in told.values()} == {"degraded"}

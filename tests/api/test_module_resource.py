@@ -13,7 +13,7 @@ async def answer(_call: Call) -> web.Response:
     return web.Response()
 
 
-LITTLE = Route(method="GET", path="/api/little/{day}", module="little", capability="read", summary="A day.", handle=answer)
+LITTLE = Route(method="GET", path="/api/little/{day}", module="little", capability="read", reach="paths", summary="A day.", handle=answer)
 
 
 class Served:
@@ -31,7 +31,9 @@ class Served:
 
 async def reached(served: Served, method: str, path: str) -> web.UrlMappingMatchInfo:
     app = web.Application()
-    core = Route(method="GET", path="/api/core/day", module="system", capability="read", summary="The core's.", handle=answer)
+    core = Route(
+        method="GET", path="/api/core/day", module="system", capability="read", reach="paths", summary="The core's.", handle=answer
+    )
     app.router.add_route("GET", core.path, core.serve)
     app.router.register_resource(ModuleResource(served))
     return await app.router.resolve(make_mocked_request(method, path))

@@ -116,3 +116,17 @@ async def test_a_source_that_is_no_module_says_so(live: Live, tmp_path: Path):
     async with live() as life:
         status, message = await refused(life, "POST", "/api/modules/install", json={"source": str(tmp_path / "empty")})
         assert (400 <= status < 500, "manifest.yaml" in message) == (True, True)
+
+
+async def test_a_key_for_some_paths_puts_no_code_into_the_daemon_whatever_it_may_do_there(live: Live, daily: Path, home: Path, vault: Path):
+    async with live() as life:
+        limited = {"headers": key_of(life, "*:read,write,admin", paths=["Shop/**", "Modules/**"])}
+        status, says = await refused(life, "POST", "/api/modules/install", json={"source": str(daily)}, **limited)
+        assert (status, "for some paths of the vault" in says) == (403, True)
+        assert not (vault / "Modules").exists()
+        shown = await post(life, "/api/modules/install", {"source": str(daily)})
+        body = {"hash": shown["hash"], "trust": "trusted"}
+        assert (await refused(life, "POST", "/api/modules/daily/approve", json=body, **limited))[0] == 403
+        assert (await get(life, "/api/modules/daily"))["state"] == "new"
+        status, _ = await call(life, "PUT", "/api/files/Modules/daily/module.py", data=b"raise SystemExit", **limited)
+        assert (status, (vault / "Modules/daily/module.py").read_bytes()) == (403, (daily / "module.py").read_bytes())

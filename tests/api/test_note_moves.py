@@ -74,3 +74,17 @@ async def test_a_key_moves_within_its_paths_and_learns_no_more_than_a_number(liv
         assert [one["source"] for one in left["links"]] == ["Hers/c.md", "Hers/c.md"]
 
     assert (vault / "Hers/c.md").read_text() == "[[a]] [[Mine/a]]"
+
+
+async def test_links_in_suggestions_modules_and_settings_are_left_as_they_are(live: Live, vault):
+    kept = ("Suggestions/one.md", "Modules/m/README.md", "suggestions./two.md", ".claude/three.md")
+    for name in kept:
+        save(vault / name, "- [ ] approve [[a]] and [it](../a.md)\n")
+    save(vault / "a.md", "x\n")
+    save(vault / "b.md", "[[a]]\n")
+    async with live() as life:
+        await indexed(life, 5)
+        told = await post(life, "/api/notes/a.md/move", {"to": "c/new.md"})
+
+    assert [one["path"] for one in told["rewritten"]] == ["b.md"]
+    assert {(vault / name).read_text() for name in kept} == {"- [ ] approve [[a]] and [it](../a.md)\n"}

@@ -47,15 +47,16 @@ async def nothing(_call: Call) -> web.Response:
 
 ROUTES_HERE = [
     Route(
-        method="GET", path="/api/find", module="vault", capability="read", handle=nothing, query=FindQuery, summary="Find.",
+        method="GET", path="/api/find", module="vault", capability="read", reach="paths", handle=nothing, query=FindQuery, summary="Find.",
         answers={200: Found},
     ),
     Route(
-        method="PUT", path="/api/notes/{path:.+}", module="vault", capability="write", handle=nothing, body=NoteBody, summary="Write.",
+        method="PUT", path="/api/notes/{path:.+}", module="vault", capability="write", reach="paths", handle=nothing,
+        body=NoteBody, summary="Write.",
         answers={200: (list[Found], Media(type="text/markdown", says="As it is.")), 204: None}, names={"path": "A note."},
     ),
     Route(
-        method="GET", path="/api/runs/{id:[0-9]{4}}", module="curator", capability=None, handle=nothing, summary="One.",
+        method="GET", path="/api/runs/{id:[0-9]{4}}", module="curator", capability=None, reach="paths", handle=nothing, summary="One.",
         answers={200: Found},
     ),
 ]  # fmt: skip

@@ -95,7 +95,9 @@ def _environments(home: Path) -> list[bytes]:
 async def test_a_key_for_a_part_of_the_vault_is_told_sums_alone(paid: Paid):
     async with ScriptedMessages([[say("x")]]) as api, paid(api) as life:
         gateway = life.daemon.gateway
-        await gateway.ask(Ticket(run="r", agent="a", causes=("c",), session="s", max_cost_usd=1), {"model": "a-local-one"})
+        await gateway.ask(
+            Ticket(run="r", agent="a", causes=("c",), session="s", max_cost_usd=1, models=("a-local-one",)), {"model": "a-local-one"}
+        )
         deadline = time.monotonic() + 5
         while not gateway.ledger.spent().requests:
             assert time.monotonic() < deadline

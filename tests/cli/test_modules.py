@@ -93,3 +93,14 @@ async def test_a_module_that_should_run_and_does_not_fails_the_command(live: Liv
         code, said = await asyncio.to_thread(typed, "install", str(tmp_path / "garden"), "--yes")
         assert (code, "broken on purpose" in said, "garden 0.1.0: failed" in said) == (1, True, True), said
         assert (await asyncio.to_thread(typed, "status"))[0] == 1
+
+
+def test_a_modules_tests_import_nothing_from_the_folder_in_which_the_person_stands(typed, vault: Path, home: Path, tmp_path: Path):
+    typed("new", "garden")
+    (vault / "unittest.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    command = [Path(sys.executable).with_name("parachute"), "modules", "test", "garden"]
+    env = {**os.environ, "PARACHUTE_HOME": str(home), "PARACHUTE_VAULT": str(vault)}
+    done = subprocess.run(command, env=env, cwd=vault, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, "OK" in done.stderr) == (0, True), done.stderr
+    assert not (tmp_path / "ran").exists()

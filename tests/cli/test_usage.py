@@ -6,24 +6,27 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from parachuted.agents.gateway import Ledger, Usage
+from parachuted.agents.gateway.ledger import Entry
 from parachuted.daemon import state_folder
 from tests.cli.typed import Typed
 
 
-def spend(ledger: Ledger, usd: float, agent: str, ago: timedelta) -> None:
-    ledger.keep(
+def spend(typed: Typed, usd: float, agent: str, ago: timedelta) -> None:
+    at = datetime.now(UTC) - ago
+    ledger = Ledger(state_folder(typed.home, typed.vault) / "usage.db", at.timestamp)
+    ledger.settle(
+        Entry(),
         Usage(
-            at=datetime.now(UTC) - ago, run=f"run-of-{agent}", agent=agent, causes=("c-1",), session=None, model="claude-haiku-4-5",
+            at=at, run=f"run-of-{agent}", agent=agent, causes=("c-1",), session=None, model="claude-haiku-4-5",
             input=100, output=20, cache_read=900, cache_written=50, usd=usd,
-        )
+        ),
     )  # fmt: skip
+    ledger.close()
 
 
 def test_it_tells_what_was_spent_on_what_and_what_is_left(typed: Typed):
-    ledger = Ledger(state_folder(typed.home, typed.vault) / "usage.db")
-    spend(ledger, 0.5, "curator", timedelta())
-    spend(ledger, 0.25, "judge", timedelta(days=3))
-    ledger.close()
+    spend(typed, 0.5, "curator", timedelta())
+    spend(typed, 0.25, "judge", timedelta(days=3))
     typed.does("start", "--vault", str(typed.vault), "--port", "0", PARACHUTE_BUDGET_USD_PER_HOUR="7")
 
     told = typed.does("usage")

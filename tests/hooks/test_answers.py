@@ -7,6 +7,7 @@ import json
 import pytest
 
 from parachuted.hooks import Answer, Hook, Ran, read_answer
+from parachuted.hooks.names import is_blocking
 
 EVERY = ("tool.before", "write.before", "prompt.before", "session.start", "session.end", "tool.after", "stop.before", "file.modified")
 
@@ -63,7 +64,7 @@ def test_an_end_by_a_signal_is_told_as_one():
 
 
 BROKEN = {
-    "could not start": ran(code=None, problem="there is no program x on the PATH"),
+    "could not be watched": ran(code=None, problem="it left processes that could not be ended: 5"),
     "timed out": ran(code=-9, timed_out=True),
     "exit 1": ran(code=1, stderr=b"oh"),
     "signal": ran(code=-11),
@@ -103,6 +104,23 @@ def test_what_could_not_answer_objects_where_all_guards_are_to_fail_closed(name:
 )
 def test_blocking_on_failure_means_nothing_at_a_turns_end_or_in_the_background(name: str, kept: Hook):
     assert read_answer(kept, BROKEN[name], fails_closed=True).blocks is None
+
+
+NOT_STARTED = ran(code=None, problem="there is no program x on the PATH", was_started=False)
+
+
+@pytest.mark.parametrize("event", [name for name in EVERY if is_blocking(name)])
+@pytest.mark.parametrize("setting", [None, False, True])
+def test_what_never_ran_objects_to_all_but_an_end_whatever_the_settings_say(event: str, setting: bool | None):  # noqa: FBT001
+    answer = read_answer(hook(event, blocks_on_failure=setting), NOT_STARTED)
+
+    assert answer.failure is not None
+    assert answer.blocks == (None if event == "stop.before" else answer.failure)
+
+
+def test_what_never_ran_stops_nothing_that_has_happened_or_that_nothing_waits_for():
+    assert read_answer(hook("file.modified"), NOT_STARTED).blocks is None
+    assert read_answer(hook(is_async=True), NOT_STARTED).blocks is None
 
 
 def test_a_limit_that_was_reached_is_named():

@@ -57,3 +57,14 @@ def test_no_patterns_at_all_see_nothing():
 
     assert not grant.sees("a")
     assert not grant.enters("")
+
+
+def test_what_two_grants_allow_together_is_what_both_see():
+    shop = who(scope("vault", "read", paths=["Shop/**", "Open/**"])).grant("vault", "read")
+    notes = who(scope("vault", "read", paths=["**/*.md"])).grant("vault", "read")
+    everything = who(scope("vault", "read")).grant("vault", "read")
+    assert not {shop, notes, everything} & {None}
+    both = shop.within(notes)
+    assert [both.sees(path) for path in ("Shop/a.md", "Open/a.md", "Shop/a.txt", "Private/a.md")] == [True, True, False, False]
+    assert everything.within(shop) == shop.within(everything) == shop
+    assert everything.within(everything) == everything

@@ -200,3 +200,28 @@ def test_what_git_says_of_a_folder_that_is_no_repository_does_not_name_it(tmp_pa
     with pytest.raises(InstallRefusedError, match="git could not get it") as told, fetched(f"file://{tmp_path}/notes.md", os.environ):
         pass
     assert str(tmp_path) not in str(told.value)
+
+
+def test_a_clone_reads_no_settings_of_the_repository_in_which_the_person_stands(yard, published, monkeypatch):
+    here = yard.base / "here"
+    here.mkdir()
+    git(here, "init", "-q")
+    ran = yard.base / "ran"
+    trap = yard.base / "trap"
+    trap.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    trap.chmod(0o700)
+    git(here, "config", f"url.{yard.base.as_uri()}/elsewhere.insteadOf", published.as_uri())
+    for setting in (
+        "core.fsmonitor",
+        "core.sshCommand",
+        "remote.origin.uploadpack",
+        "filter.evil.smudge",
+        "core.pager",
+        "trace2.eventTarget",
+    ):
+        git(here, "config", setting, str(trap))
+    monkeypatch.chdir(here)
+    install(yard, published.as_uri())
+
+    assert (yard.folder / "module.py").is_file()
+    assert not ran.exists()

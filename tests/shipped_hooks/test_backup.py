@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
+from pathlib import Path
+
+import pytest
 
 from tests.shipped_hooks.conftest import Shipped, write
 
@@ -82,3 +86,169 @@ async def test_a_backup_inside_of_the_vault_is_refused(shipped: Shipped):
 
     assert any("inside of what it backs up" in failure for failure in decision.failures)
     assert [path.name for path in shipped.vault.iterdir()] == ["a.md"]
+
+
+def listed(shipped: Shipped) -> list[str]:
+    return git(shipped, "-c", "core.quotePath=false", "ls-tree", "-r", "-z", "--name-only", "HEAD").split("\0")[:-1]
+
+
+def in_vault(folder: Path, *words: str) -> None:
+    settings = ("-c", "user.name=x", "-c", "user.email=x@localhost", "-c", "protocol.file.allow=always")
+    subprocess.run(["git", *settings, "-C", str(folder), *words], check=True, capture_output=True)
+
+
+def kept(shipped: Shipped, name: str) -> bytes:
+    command = ["git", f"--git-dir={shipped.home}/backup.git", "cat-file", "blob", f"HEAD:{name}"]
+    return subprocess.run(command, capture_output=True, check=True).stdout
+
+
+@pytest.fixture
+def trap(tmp_path: Path) -> Path:
+    """A program that leaves a mark beside it, `ran`, wherever it is run."""
+    program = tmp_path / "trap"
+    program.write_text(f"#!/bin/sh\ntouch '{tmp_path}/ran'\ncat 2>/dev/null\n")
+    program.chmod(0o700)
+    return program
+
+
+async def test_a_repository_inside_the_vault_runs_nothing_and_its_notes_are_kept(shipped: Shipped, trap: Path):
+    configure(shipped)
+    inner = shipped.vault / "Projects" / "site"
+    write(shipped.vault, "Projects/site/AGENTS.md", "its note\n")
+    in_vault(shipped.vault, "init", "--quiet", "Projects/site")
+    in_vault(inner, "add", "--all")
+    in_vault(inner, "commit", "--quiet", "-m", "one")
+    write(shipped.vault, "Projects/site/new.md", "not committed there\n")
+    write(shipped.vault, "Projects/site/.gitignore", "*.md\n")
+    write(shipped.vault, "Projects/site/.gitattributes", "*.md filter=evil diff=evil merge=evil\n")
+    for setting in ("core.fsmonitor", "filter.evil.clean", "filter.evil.process", "diff.evil.textconv", "core.sshCommand", "gpg.program"):
+        in_vault(inner, "config", setting, str(trap))
+    in_vault(inner, "config", "core.hooksPath", str(trap.parent / "hooks"))
+    for hook in ("pre-commit", "post-index-change", "reference-transaction", "post-commit", "pre-auto-gc"):
+        for folder in (trap.parent / "hooks", inner / ".git" / "hooks"):
+            folder.mkdir(exist_ok=True)
+            (folder / hook).unlink(missing_ok=True)
+            (folder / hook).symlink_to(trap)
+    for number in range(2):
+        write(shipped.vault, "a.md", f"{number}\n")
+        await shipped.happens("file.modified", path="a.md")
+        shipped.ran()
+
+    assert not (trap.parent / "ran").exists()
+    inside = ("AGENTS.md", "new.md", ".gitignore", ".gitattributes")
+    assert listed(shipped) == sorted(["a.md", *(f"Projects/site/{name}" for name in inside)])
+    assert git(shipped, "show", "HEAD:Projects/site/new.md") == "not committed there\n"
+
+
+async def test_a_vault_that_is_a_repository_itself_is_read_as_files_too(shipped: Shipped, trap: Path):
+    configure(shipped)
+    in_vault(shipped.vault, "init", "--quiet")
+    write(shipped.vault, "a.md", "one\n")
+    write(shipped.vault, "sub/b.md", "two\n")
+    in_vault(shipped.vault, "config", "core.fsmonitor", str(trap))
+    (shipped.vault / "sub" / ".git").write_text("gitdir: ../elsewhere\n")  # as of a submodule
+    write(shipped.vault, "elsewhere/config", f"[core]\n\tfsmonitor = {trap}\n\tworktree = ../sub\n")
+    write(shipped.vault, "elsewhere/HEAD", "ref: refs/heads/main\n")
+    for folder in ("objects", "refs"):
+        (shipped.vault / "elsewhere" / folder).mkdir()
+    await shipped.happens("file.modified", path="a.md")
+    shipped.ran()
+
+    assert not (trap.parent / "ran").exists()
+    assert listed(shipped) == ["a.md", "elsewhere/HEAD", "elsewhere/config", "sub/b.md"]
+
+
+async def test_what_the_person_set_for_git_is_not_used_on_the_vault(
+    shipped: Shipped, trap: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    configure(shipped)
+    settings = tmp_path / "person" / ".gitconfig"
+    settings.parent.mkdir()
+    settings.write_text(f'[filter "lfs"]\n\tclean = {trap}\n\trequired = true\n[core]\n\tfsmonitor = {trap}\n')
+    monkeypatch.setitem(shipped.hooks._env, "HOME", str(settings.parent))
+    write(shipped.vault, ".gitattributes", "*.md filter=lfs text eol=crlf working-tree-encoding=UTF-16\n")
+    write(shipped.vault, "a.md", "as it is\n")
+    await shipped.happens("file.modified", path="a.md")
+    shipped.ran()
+
+    assert not (trap.parent / "ran").exists()
+    assert git(shipped, "show", "HEAD:a.md") == "as it is\n"
+
+
+async def test_an_earlier_backup_goes_on_and_the_notes_that_it_left_out_are_added(shipped: Shipped):
+    configure(shipped)
+    inner = shipped.vault / "inner"
+    write(shipped.vault, "inner/note.md", "its note\n")
+    write(shipped.vault, "a.md", "one\n")
+    in_vault(shipped.vault, "init", "--quiet", "inner")
+    in_vault(inner, "add", "--all")
+    in_vault(inner, "commit", "--quiet", "-m", "one")
+    for words in (("init", "--quiet"), ("add", "--all", "."), ("commit", "--quiet", "-m", "earlier")):
+        in_vault(shipped.vault, f"--git-dir={shipped.home}/backup.git", f"--work-tree={shipped.vault}", *words)
+    assert listed(shipped) == ["a.md", "inner"]
+    await shipped.happens("file.modified", path="a.md")
+    shipped.ran()
+
+    assert listed(shipped) == ["a.md", "inner/note.md"]
+    assert git(shipped, "log", "--format=%s").split("\n") == ["file.modified a.md", "earlier", ""]
+    assert git(shipped, "diff", "--cached", "--name-only") == ""
+
+
+async def test_names_links_modes_and_bytes_are_kept_as_they_are(shipped: Shipped):
+    configure(shipped)
+    (shipped.vault / 'q"uo\\te\nline.md').write_text("odd\n")
+    (shipped.vault / "tool.sh").write_bytes(b"\r\n\0\xff")
+    (shipped.vault / "tool.sh").chmod(0o755)
+    (shipped.vault / "link").symlink_to("/etc")
+    (shipped.vault / "large.bin").write_bytes(os.urandom(17 << 20))
+    os.mkfifo(shipped.vault / "pipe")
+    await shipped.happens("file.modified", path="a.md")
+    shipped.ran()
+    modes = {line.split("\t", 1)[1]: line[:6] for line in git(shipped, "ls-tree", "-r", "-z", "HEAD").split("\0")[:-1]}
+
+    assert modes == {"large.bin": "100644", "link": "120000", 'q"uo\\te\nline.md': "100644", "tool.sh": "100755"}
+    assert [kept(shipped, name) == (shipped.vault / name).read_bytes() for name in ("large.bin", "tool.sh")] == [True, True]
+
+
+async def test_a_file_becomes_a_folder_and_a_folder_a_file(shipped: Shipped):
+    configure(shipped)
+    write(shipped.vault, "a", "file\n")
+    write(shipped.vault, "b/c/d.md", "in a folder\n")
+    await shipped.happens("file.modified", path="a")
+    (shipped.vault / "a").unlink()
+    shutil.rmtree(shipped.vault / "b")
+    write(shipped.vault, "a/x.md", "now a folder\n")
+    write(shipped.vault, "b", "now a file\n")
+    await shipped.happens("file.modified", path="a")
+    shipped.ran()
+
+    assert listed(shipped) == ["a/x.md", "b"]
+
+
+async def test_what_changed_is_kept_though_its_size_and_time_are_as_before(shipped: Shipped):
+    configure(shipped)
+    write(shipped.vault, "a.md", "one\n")
+    os.utime(shipped.vault / "a.md", (1, 1))
+    for _ in range(2):
+        await shipped.happens("file.modified", path="a.md")
+    write(shipped.vault, "a.md", "two\n")
+    os.utime(shipped.vault / "a.md", (1, 1))
+    await shipped.happens("file.modified", path="a.md")
+    shipped.ran()
+
+    assert git(shipped, "show", "HEAD:a.md") == "two\n"
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root reads everything")
+async def test_what_cannot_be_read_now_stays_in_the_backup(shipped: Shipped):
+    configure(shipped)
+    for name in ("a.md", "folder/b.md"):
+        write(shipped.vault, name, "kept\n")
+    await shipped.happens("file.modified", path="a.md")
+    for name in ("a.md", "folder"):
+        (shipped.vault / name).chmod(0)
+    write(shipped.vault, "c.md", "new\n")
+    await shipped.happens("file.modified", path="a.md")
+    (shipped.vault / "folder").chmod(0o700)
+
+    assert listed(shipped) == ["a.md", "c.md", "folder/b.md"]

@@ -23,6 +23,7 @@ _PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CE
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
 _BEHIND_SOCKET = "http://localhost"
 _NO_KEY = "no-key-needed"
+_OTHER_MODELS = ("ANTHROPIC_SMALL_FAST_MODEL", "ANTHROPIC_DEFAULT_HAIKU_MODEL", "CLAUDE_CODE_SUBAGENT_MODEL")
 _SAID = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
@@ -81,7 +82,7 @@ def make_environment(settings: ClaudeSettings, home: Path, way: Way | None) -> d
     made = {name: env[name] for name in _PASSED_ON if name in env} | _SAID
     made["HOME"] = str(home)
     if way is not None:
-        return made | {"ANTHROPIC_BASE_URL": way.url, KEY_VARIABLE: way.token}
+        return made | _models(way) | {"ANTHROPIC_BASE_URL": way.url, KEY_VARIABLE: way.token}
     if base_url is None or not is_on_this_machine(base_url):
         made |= {name: env[name] for name in _PROXIES if name in env}
     return made | ({"ANTHROPIC_BASE_URL": base_url, KEY_VARIABLE: _NO_KEY} if base_url is not None else {})
@@ -90,4 +91,9 @@ def make_environment(settings: ClaudeSettings, home: Path, way: Way | None) -> d
 def make_box_environment(way: Way, home: str, socket: str) -> dict[str, str]:
     """Make the environment of the CLI in a container, whose only way out is the gateway's socket."""
     made = {"HOME": home, "ANTHROPIC_UNIX_SOCKET": socket, "ANTHROPIC_BASE_URL": _BEHIND_SOCKET, KEY_VARIABLE: way.token}
-    return made | _SAID | dict.fromkeys(_WITHOUT, "1")
+    return made | _models(way) | _SAID | dict.fromkeys(_WITHOUT, "1")
+
+
+def _models(way: Way) -> dict[str, str]:
+    """What it does in the background it does with the run's own model, since the gateway takes no other."""
+    return dict.fromkeys(_OTHER_MODELS, way.model) if way.model is not None else {}

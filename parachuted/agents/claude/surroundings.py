@@ -61,7 +61,7 @@ class Surroundings:
         async with AsyncExitStack() as stack:
             way = None
             if settings.gateway is not None and not settings.is_direct:
-                way = await stack.enter_async_context(settings.gateway.open(_ticket(job)))
+                way = await stack.enter_async_context(settings.gateway.open(self._ticket(job)))
             prompt = stack.enter_context(_prompt_file(settings.folder, job.system_prompt))
             command = make_command(str(find_cli(settings.env)), options, prompt)
             yield Around(transport=AgentProcess(command, env=make_environment(settings, self._home, way), cwd=cwd), options=options)
@@ -82,7 +82,7 @@ class Surroundings:
         options, session = await self._place_session(options, native.box.home)
         async with AsyncExitStack() as stack:
             sockets = native.box.sockets
-            way = await stack.enter_async_context(gateway.open(replace(_ticket(job), session=session), sockets))
+            way = await stack.enter_async_context(gateway.open(replace(self._ticket(job), session=session), sockets))
             await asyncio.to_thread(_write_prompt, sockets / _PROMPT, job.system_prompt)
             stack.callback((sockets / _PROMPT).unlink, missing_ok=True)
             container = await _open(stack, sandboxes, self._spec(job, native, options, way), deadline)
@@ -92,6 +92,12 @@ class Surroundings:
                 await asyncio.to_thread(self._sessions.keep, session, native.box.home)
                 raise
             await asyncio.to_thread(self._sessions.keep, session, native.box.home)
+
+    def _ticket(self, job: Job) -> Ticket:
+        return Ticket(
+            run=job.id, agent=job.agent, causes=job.causes, session=job.session_id, max_cost_usd=job.limits.max_cost_usd,
+            models=(job.model or self._settings.model,),
+        )  # fmt: skip
 
     async def _place_session(self, options: ClaudeAgentOptions, home: Path) -> tuple[ClaudeAgentOptions, str]:
         """The earlier session, where there is one, else a new one: we name it, since what the CLI tells is not to be believed."""
@@ -123,10 +129,6 @@ async def _open(stack: AsyncExitStack, sandboxes: Sandboxes, spec: BoxSpec, dead
             return await stack.enter_async_context(sandboxes.open(spec))
     except TimeoutError as error:
         raise AgentUnavailableError("the agent's container did not begin in time") from error
-
-
-def _ticket(job: Job) -> Ticket:
-    return Ticket(run=job.id, agent=job.agent, causes=job.causes, session=job.session_id, max_cost_usd=job.limits.max_cost_usd)
 
 
 @contextmanager

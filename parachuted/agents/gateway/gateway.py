@@ -18,18 +18,19 @@ from typing import Any, Self
 import aiohttp
 from aiohttp import web
 
+from parachuted.agents.gateway.estimate import RequestEstimate, RequestRefusedError, read_request
 from parachuted.agents.gateway.headers import COUNT, MESSAGES, allowed, headers_down, token_of
-from parachuted.agents.gateway.ledger import Ledger, Spent, Usage
-from parachuted.agents.gateway.limits import MoneyLimits, Over, find_over
+from parachuted.agents.gateway.ledger import Ledger, Spent
+from parachuted.agents.gateway.limits import MoneyLimits, Over
 from parachuted.agents.gateway.listening import Listening
 from parachuted.agents.gateway.login import TOKEN_URL, Login
 from parachuted.agents.gateway.meter import Meter
 from parachuted.agents.gateway.prices import Tokens, cost_of
-from parachuted.agents.gateway.promised import Promise, Promised
 from parachuted.agents.gateway.redact import Veil
-from parachuted.agents.gateway.upstream import Begun, Report, Upstream, UpstreamError
-from parachuted.agents.gateway.wish import Wish, WishRefusedError, read_wish
-from parachuted.errors import AgentFailedError, AgentUnavailableError, StorageFailedError
+from parachuted.agents.gateway.spending import Charge, OverBudgetError, Spending
+from parachuted.agents.gateway.ticket import Ticket
+from parachuted.agents.gateway.upstream import Begun, Free, Report, Upstream, UpstreamError
+from parachuted.errors import AgentFailedError, AgentUnavailableError, ParachuteError, StorageFailedError
 
 log = logging.getLogger(__name__)
 
@@ -46,23 +47,16 @@ _NOT_AGAIN = {"x-should-retry": "false"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ticket:
-    """Whose requests they are: the run, its agent, the causes that its cost is counted for, and the US dollars that it may take."""
-
-    run: str
-    agent: str
-    causes: tuple[str, ...]
-    session: str | None
-    max_cost_usd: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How a run reaches the gateway: at `url`, with `token` as its API key; or by `socket`, which is the run's own and asks for none."""
+    """How a run reaches the gateway: at `url`, with `token` as its API key; or by `socket`, which is the run's own and asks for none.
+
+    `model` is the one that it may ask.
+    """
 
     url: str
     token: str
     socket: Path | None = None
+    model: str | None = None
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -73,6 +67,7 @@ class _Run:
     token: str
     requests: dict[asyncio.Task[Any], web.BaseRequest] = field(default_factory=dict)
     is_stopped: bool = False
+    has_answer: bool = False
     held: int = 0
 
     def end(self) -> None:
@@ -93,11 +88,9 @@ class Gateway:
     ) -> None:  # fmt: skip
         """`report` is told what is wrong, by subject, and None when it is no more."""
         self.limits, self.ledger = limits, ledger
-        self._clock, self._report = clock, report
+        self._report = report
         self._runs: dict[str, _Run] = {}
-        self._writes: set[asyncio.Future[None]] = set()
         self._open: set[str] = set()
-        self._promised = Promised()
 
         def make_login(upstream: Upstream) -> Login:
             return Login(
@@ -106,6 +99,9 @@ class Gateway:
             )  # fmt: skip
 
         self._upstream = Upstream(base_url=base_url, env=env, login=make_login, clock=clock, report=self._tell)
+        self._spending = Spending(
+            ledger=ledger, limits=limits, clock=clock, may_cost=self._upstream.may_cost, report=lambda said: self._tell("usage", said)
+        )  # fmt: skip
         self._listening = Listening(self._serve_by_token)
 
     def report_to(self, report: Report) -> None:
@@ -127,7 +123,7 @@ class Gateway:
             port = await self._listening.port()
             self._runs[run.token] = run
             async with self._listening.socket(folder, partial(self._serve, run)) as socket:
-                yield Way(url=f"http://127.0.0.1:{port}", token=run.token, socket=socket)
+                yield Way(url=f"http://127.0.0.1:{port}", token=run.token, socket=socket, model=next(iter(ticket.models), None))
         except (OSError, StorageFailedError) as error:
             raise AgentUnavailableError(f"the gateway to the model could not be opened: {error}") from error
         finally:
@@ -138,23 +134,9 @@ class Gateway:
         """What a run has taken until now; of one that was opened not long ago."""
         return self.ledger.followed("run", run)
 
-    def over(self, ticket: Ticket) -> Over | None:
-        """The budget that keeps this run from asking, if one does."""
-        return self._over(ticket, lambda _belongs: 0.0)
-
-    def _over(self, ticket: Ticket, more: Callable[[Callable[[Promise], bool]], float]) -> Over | None:
-        """As `over`, where there is `more` to count of some requests."""
-        hour, day = self.ledger.last(self._clock())
-        causes = {one: self.ledger.followed("cause", one).usd + more(partial(_has_cause, one)) for one in ticket.causes}
-        run = self.ledger.followed("run", ticket.run).usd + more(lambda one: one.run == ticket.run)
-        every = more(lambda _: True)
-        return find_over(
-            self.limits, run_usd=run, run_limit=ticket.max_cost_usd, causes=causes, hour_usd=hour + every, day_usd=day + every
-        )  # fmt: skip
-
     def price_notes(self, models: Iterable[str]) -> list[str]:
         """What there is to know about the prices of these models, where one is not known."""
-        priced = (cost_of(model, Tokens(), is_anthropic=self._upstream.is_anthropic) for model in models)
+        priced = (cost_of(model, Tokens(), may_cost=self._upstream.may_cost) for model in models)
         return [one.note for one in priced if one.note]
 
     def stop_all(self) -> int:
@@ -174,8 +156,17 @@ class Gateway:
             raise AgentUnavailableError(error.message) from error
         self._must_have_money(ticket)
         try:
-            async with self._upstream.ask(MESSAGES, "", {}, json.dumps(document).encode()) as begun:
-                body = await self._whole(begun, ticket)
+            estimate = self._read(ticket, json.dumps(document).encode())
+            async with self._spending.charge(ticket, ticket.session, estimate, partial(self._count_tokens, {})) as charge:
+                body = estimate.body(charge.purchase.output)
+                async with self._upstream.ask(MESSAGES, "", {}, body, charge) as begun:
+                    body = await self._whole(begun, charge)
+        except StorageFailedError as error:
+            raise AgentUnavailableError(error.message) from error
+        except OverBudgetError as error:
+            raise _kept_out_by(error.over) from error
+        except RequestRefusedError as error:
+            raise AgentFailedError(str(error)) from error
         except UpstreamError as error:
             raise AgentUnavailableError(str(error)) from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
@@ -197,9 +188,7 @@ class Gateway:
         self.stop_all()
         await self._listening.close()
         await self._upstream.close()
-        if self._writes:
-            await asyncio.wait(self._writes)
-        await asyncio.to_thread(self.ledger.close)
+        await self._spending.close()
 
     async def _serve_by_token(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.method == "HEAD" and request.raw_path == "/":
@@ -224,63 +213,80 @@ class Gateway:
         run.requests[task] = request
         try:
             return await self._pass_on(run, request, *found)
-        except UpstreamError as error:
-            return _error(error.status, error.kind, str(error), **self._no_retry(run, error.status))
-        except AgentUnavailableError as error:
-            return _error(401, "authentication_error", self._upstream.clean(error.message), **_NOT_AGAIN)
+        except (UpstreamError, OverBudgetError, RequestRefusedError, StorageFailedError, AgentUnavailableError) as error:
+            return self._answer_to(run, error)
         finally:
             run.requests.pop(task, None)
 
+    def _answer_to(self, run: _Run, error: Exception) -> web.Response:
+        """What the agent is told of a request that had no answer of the model's."""
+        if isinstance(error, UpstreamError):
+            return _error(error.status, error.kind, str(error), **self._no_retry(run, error.status))
+        if isinstance(error, StorageFailedError):
+            return _error(503, "api_error", f"the model is not asked while its cost cannot be written down: {error.message}", **_NOT_AGAIN)
+        if isinstance(error, AgentUnavailableError):
+            return _error(401, "authentication_error", self._upstream.clean(error.message), **_NOT_AGAIN)
+        if isinstance(error, OverBudgetError):
+            self._tell_over(error.over)
+        return _error(400, "invalid_request_error", str(error), **_NOT_AGAIN)
+
     async def _pass_on(self, run: _Run, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
         if path == MESSAGES and (over := self._refused(run.ticket)) is not None:
-            return _error(400, "invalid_request_error", str(over), **_NOT_AGAIN)
+            raise OverBudgetError(over)
         with _Body(run) as body:
             if not await body.read(request):
                 return _error(413, "request_too_large", "a request is at most 32 MB, and all of a run's at once 64")
-            try:
-                wish = read_wish(body.data)
-            except WishRefusedError as error:
-                return _error(400, "invalid_request_error", str(error), **_NOT_AGAIN)
+            estimate = self._read(run.ticket, body.data)
             if path == COUNT:
-                return await self._send_on(run, request, f"{path}?{query}", body.data, wish)
-            while self._over(run.ticket, self._promised.of) is not None:
-                if (over := self._refused(run.ticket)) is not None:
-                    return _error(400, "invalid_request_error", str(over), **_NOT_AGAIN)
-                await self._promised.one_ends()
-            with self._promised.made(Promise(run=run.ticket.run, causes=run.ticket.causes, usd=self._most(wish))):
-                return await self._send_on(run, request, f"{path}?{query}", body.data, wish)
+                return await self._send_on(run, request, f"{path}?{query}", body.data, None)
+            session = run.ticket.session or request.headers.get(_SESSION, "")[:_SESSION_CHARS] or None
+            async with self._spending.charge(run.ticket, session, estimate, partial(self._count_tokens, request.headers)) as charge:
+                is_whole = charge.purchase.output == estimate.output and "max_tokens" in estimate.document
+                sent = body.data if is_whole else estimate.body(charge.purchase.output)
+                return await self._send_on(run, request, f"{path}?{query}", sent, charge)
 
-    def _most(self, wish: Wish, *, is_answered: bool = True) -> float:
-        """The dollars that a request costs at most; not answered: for its prompt alone."""
-        tokens = Tokens(cache_write_5m=wish.input, output=wish.output) if is_answered else Tokens(input=wish.input)
-        return cost_of(wish.model, tokens, is_anthropic=self._upstream.is_anthropic, speed=wish.speed).usd
+    def _read(self, ticket: Ticket, body: bytes) -> RequestEstimate:
+        """What a request asks for. Raises RequestRefusedError, also where it names a model that is not the run's."""
+        estimate = read_request(body)
+        if (foreign := ticket.foreign_model(estimate.models or ("",))) is not None:
+            asked = f"the model {foreign[:80]}" if foreign else "a request without a model"
+            allowed_ones = " or ".join(ticket.models) or "no model"
+            raise RequestRefusedError(f"this gateway takes no requests for {asked}; this run may ask {allowed_ones} (setting agent.model)")
+        return estimate
+
+    async def _count_tokens(self, headers: Mapping[str, str], estimate: RequestEstimate) -> int | None:
+        """The tokens that the model's server counts in a request's input; None where it does not say. Costs nothing."""
+        try:
+            async with self._upstream.ask(COUNT, "", headers, estimate.count_body(), Free()) as begun:
+                data = begun.first
+                while len(data) < _LARGEST_ERROR and (more := await begun.response.content.readany()):
+                    data += more
+                found = json.loads(data).get("input_tokens") if begun.response.status < _BAD else None
+        except (UpstreamError, aiohttp.ClientError, OSError, TimeoutError, ValueError, AttributeError):
+            return None
+        return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
 
     async def _send_on(
-        self, run: _Run, request: web.BaseRequest, target: str, body: bytes, wish: Wish
+        self, run: _Run, request: web.BaseRequest, target: str, body: bytes, charge: Charge | None
     ) -> web.StreamResponse:  # fmt: skip
         path, _, query = target.partition("?")
-        session = run.ticket.session or request.headers.get(_SESSION, "")[:_SESSION_CHARS] or None
-
-        def gone() -> None:
-            if path == MESSAGES:  # it was sent, and is paid for, whether or not anyone waits for the answer
-                self._write_down(run.ticket, wish.model, Tokens(input=wish.input), self._most(wish, is_answered=False), session)
-
-        async with self._upstream.ask(path, query, request.headers, body, gone) as begun:
+        async with self._upstream.ask(path, query, request.headers, body, charge or Free()) as begun:
             if begun.response.status >= _BAD:
                 return await self._refusal(begun, self._no_retry(run, begun.response.status))
-            meter = _meter(begun) if path == MESSAGES else None
+            meter = _meter(begun) if charge is not None else None
             try:
                 return await self._relay(request, begun, meter)
             finally:
-                if meter is not None:
-                    self._count(run.ticket, meter, session)
+                if charge is not None and meter is not None:
+                    run.has_answer = True
+                    charge.answered(meter.read())
 
     def _no_retry(self, run: _Run, status: int) -> dict[str, str]:
         """The header that keeps the agent from trying again what was tried here. In the middle of its work it may, while its time lasts:
         what it did would be lost. Before that, its task waits better than a process does.
         """
         is_passing = status >= _FAULTS or status in _BUSY
-        return {} if is_passing and self.spent(run.ticket.run).requests else _NOT_AGAIN
+        return {} if is_passing and run.has_answer else _NOT_AGAIN
 
     async def _refusal(self, begun: Begun, more_headers: Mapping[str, str]) -> web.Response:
         """The far side's own words, without a secret that it may have repeated, and only so many of them."""
@@ -319,7 +325,7 @@ class Gateway:
                 request.transport.abort()
         return answer
 
-    async def _whole(self, begun: Begun, ticket: Ticket) -> bytes:
+    async def _whole(self, begun: Begun, charge: Charge) -> bytes:
         meter, data = _meter(begun), bytearray()
         try:
             piece = begun.first
@@ -331,54 +337,28 @@ class Gateway:
                 piece = await begun.response.content.readany()
         finally:
             if begun.response.status < _BAD:
-                self._count(ticket, meter, ticket.session)
+                charge.answered(meter.read())
         veil = Veil(self._upstream.login.secrets)
         return veil.over(bytes(data)) + veil.rest()
 
     def _must_have_money(self, ticket: Ticket) -> None:
-        """What passes with time is waited for."""
         over = self._refused(ticket)
         if over is not None:
-            raise (AgentUnavailableError if over.budget in {"usd_per_hour", "usd_per_day"} else AgentFailedError)(str(over))
+            raise _kept_out_by(over)
 
     def _refused(self, ticket: Ticket) -> Over | None:
-        over = self.over(ticket)
+        over = self._spending.over(ticket)
+        self._tell_over(over)
+        return over
+
+    def _tell_over(self, over: Over | None) -> None:
         for budget in ("usd_per_hour", "usd_per_day"):
             is_it = over is not None and over.budget == budget
             if is_it or f"budget:{budget}" in self._open:
                 self._tell(f"budget:{budget}", str(over) if is_it else None)
-        return over
-
-    def _count(self, ticket: Ticket, meter: Meter, session: str | None) -> None:
-        """Into the sums now, before the agent can ask again; onto the disk as soon as may be."""
-        reading = meter.read()
-        tokens = reading.tokens
-        is_anthropic = self._upstream.is_anthropic
-        priced = cost_of(reading.model, tokens, is_anthropic=is_anthropic, speed=reading.speed, place=reading.place)
-        self._write_down(ticket, reading.model, tokens, priced.usd, session, is_whole=reading.is_whole)
-
-    def _write_down(
-        self, ticket: Ticket, model: str, tokens: Tokens, usd: float, session: str | None, *, is_whole: bool = False
-    ) -> None:  # fmt: skip
-        usage = Usage(
-            at=self._clock(), run=ticket.run, agent=ticket.agent, causes=ticket.causes, session=session, model=model,
-            input=tokens.input, output=tokens.output, cache_read=tokens.cache_read,
-            cache_written=tokens.cache_write_5m + tokens.cache_write_1h, usd=usd, is_whole=is_whole,
-        )  # fmt: skip
-        self.ledger.count(usage)
-        writing = asyncio.get_running_loop().run_in_executor(None, self.ledger.keep, usage)
-        self._writes.add(writing)
-        writing.add_done_callback(self._written)
-
-    def _written(self, writing: asyncio.Future[None]) -> None:
-        self._writes.discard(writing)
-        error = None if writing.cancelled() else writing.exception()
-        if error is not None and not isinstance(error, StorageFailedError):
-            log.error("a request to the model was not written down", exc_info=error)
-        self._tell("usage", str(error) if error is not None else self.ledger.problem)
 
     def _follow(self, ticket: Ticket) -> None:
-        self.ledger.open(self._clock())
+        self.ledger.open()
         self.ledger.follow(ticket.run, ticket.causes)
 
     def _tell(self, subject: str, problem: str | None) -> None:
@@ -422,8 +402,9 @@ class _Body:
         return True
 
 
-def _has_cause(cause: str, promise: Promise) -> bool:
-    return cause in promise.causes
+def _kept_out_by(over: Over) -> ParachuteError:
+    """An hour's and a day's money comes back with time, so work waits for it; a run's and a cause's does not."""
+    return (AgentUnavailableError if over.budget in {"usd_per_hour", "usd_per_day"} else AgentFailedError)(str(over))
 
 
 def _error(status: int, kind: str, message: str, **headers: str) -> web.Response:

@@ -6,7 +6,8 @@ import json
 import secrets
 from collections.abc import Mapping
 
-from parachuted.agents.gateway.gateway import Gateway, Ticket
+from parachuted.agents.gateway.gateway import Gateway
+from parachuted.agents.gateway.ticket import Ticket
 from parachuted.agents.heavy import load_heavy
 from parachuted.errors import AgentFailedError
 
@@ -29,7 +30,8 @@ class Judge:
         Raises AgentUnavailableError when the model cannot be asked now, AgentFailedError when it does not answer so.
         """
         ticket = Ticket(
-            run=f"judge-{secrets.token_hex(8)}", agent="judge", causes=(cause,) if cause else (), session=None, max_cost_usd=_MOST_USD
+            run=f"judge-{secrets.token_hex(8)}", agent="judge", causes=(cause,) if cause else (), session=None, max_cost_usd=_MOST_USD,
+            models=(self._model,),
         )  # fmt: skip
         message = await self._gateway.ask(
             ticket,

@@ -1,6 +1,7 @@
 """Ledger: what every request to the model took, as rows, so that limits survive a restart and a bill can be explained.
 
-SQLite beside the history. Sums that decide are kept in memory as well, for a request must not wait for the disk.
+SQLite beside the history. Sums that decide are kept in memory as well, for a request must not wait for the disk. A row has two times: the
+wall clock's, for a person, and the elapsed time, which is what an hour and a day are counted in.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 import sqlite3
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,16 +24,23 @@ CREATE TABLE IF NOT EXISTS requests (
     id INTEGER PRIMARY KEY, at REAL NOT NULL, run TEXT NOT NULL, agent TEXT NOT NULL, session TEXT, model TEXT NOT NULL,
     input INTEGER NOT NULL, output INTEGER NOT NULL, cache_read INTEGER NOT NULL, cache_written INTEGER NOT NULL, usd REAL NOT NULL,
     whole INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS request_times (request INTEGER PRIMARY KEY, elapsed REAL NOT NULL);
+CREATE INDEX IF NOT EXISTS request_times_by_elapsed ON request_times (elapsed);
 CREATE INDEX IF NOT EXISTS requests_by_time ON requests (at, usd);
 CREATE INDEX IF NOT EXISTS requests_by_run ON requests (run);
 CREATE TABLE IF NOT EXISTS request_causes (cause TEXT NOT NULL, request INTEGER NOT NULL, PRIMARY KEY (cause, request)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS request_causes_by_request ON request_causes (request);
 """
 _SUMS = "count(*), coalesce(sum(usd), 0), coalesce(sum(input), 0), coalesce(sum(output), 0), coalesce(sum(cache_read), 0), \
 coalesce(sum(cache_written), 0)"
 _GARBLED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _BUSY_S = 0.5
 _SMALL = 1 << 20
-_KEPT = timedelta(days=400)
+_KEPT_S = 400 * 86_400.0
+_UNTIMED = "NOT EXISTS (SELECT 1 FROM request_times WHERE request = id)"  # rows of earlier versions
+_OLDER = f"SELECT request FROM request_times WHERE elapsed < ? UNION SELECT id FROM requests WHERE at < ? AND {_UNTIMED}"  # noqa: S608
+_TIMED = "SELECT elapsed AS time, usd FROM request_times JOIN requests ON request = id WHERE elapsed > ?"
+_LATEST = f"{_TIMED} UNION ALL SELECT at, usd FROM requests WHERE at > ? AND {_UNTIMED} ORDER BY time"  # noqa: S608
 _HOUR_S, _DAY_S = 3600.0, 86_400.0
 _FOLLOWED = 4096
 _TOLD = 20
@@ -96,19 +104,30 @@ class Spent:
         }  # fmt: skip
 
 
-class _Window:
-    """A running sum over the last so many seconds."""
+class Entry:
+    """The place of one request in the file. It is first what the request costs at most, then what it did cost."""
+
+    __slots__ = ("is_settled", "row")
+
+    def __init__(self) -> None:
+        self.row: int | None = None
+        self.is_settled = False
+
+
+class Window:
+    """A running sum over the last so many seconds of elapsed time."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds, self._sum = seconds, 0.0
         self._entries: deque[tuple[float, float]] = deque()
 
     def add(self, at: float, usd: float) -> None:
+        """Count so many US dollars at that elapsed time, which is not before the last one's."""
         self._entries.append((at, usd))
         self._sum += usd
 
     def total(self, now: float) -> float:
-        """What lies ahead of now was counted by a clock that has been put right since: it stays."""
+        """The sum at that elapsed time. What lies ahead of it stays counted."""
         while self._entries and self._entries[0][0] <= now - self._seconds:
             self._sum -= self._entries.popleft()[1]
         if not self._entries:
@@ -122,24 +141,25 @@ class Ledger:
     `problem` says what was wrong with the file when it was opened. What blocks is marked so.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, elapsed: Callable[[], float]) -> None:
+        """`elapsed` is the time that limits are counted in, in seconds since 1970."""
+        self._path, self._elapsed = path, elapsed
         self._lock = threading.RLock()  # of the file, and so for as long as the disk takes
         self._sums = threading.Lock()  # of what is in memory, which the event loop asks; it may be taken inside the other one
         self._connection: sqlite3.Connection | None = None
         self._is_closed = False
-        self._hour, self._day = _Window(_HOUR_S), _Window(_DAY_S)
+        self._hour, self._day = Window(_HOUR_S), Window(_DAY_S)
         self._followed: OrderedDict[tuple[Kind, str], Spent] = OrderedDict()
         self.problem: str | None = None
 
-    def open(self, now: datetime) -> None:
+    def open(self) -> None:
         """Open the file and add up the last day. A garbled one is set aside and a new one begun. Blocks."""
         with self._lock, self._named():
             if self._connection is not None or self._is_closed:
                 return
             try:
                 self._connection = _open(self._path)
-                self._load(self._connection, now)
+                self._load(self._connection)
             except sqlite3.DatabaseError as error:
                 if not _is_garbled(error):
                     raise
@@ -161,9 +181,9 @@ class Ledger:
                 self._followed.popitem(last=False)
 
     def count(self, usage: Usage) -> None:
-        """Take a request into the sums, at once; `keep` writes it down."""
+        """Take a request into the sums, at once; `settle` writes it down."""
         with self._sums:
-            at = usage.at.timestamp()
+            at = self._elapsed()
             self._hour.add(at, usage.usd)
             self._day.add(at, usage.usd)
             names: list[tuple[Kind, str]] = [("run", usage.run), *(("cause", cause) for cause in usage.causes)]
@@ -172,27 +192,32 @@ class Ledger:
                     self._followed[key] = self._followed[key].plus(usage)
                     self._followed.move_to_end(key)
 
-    def keep(self, usage: Usage) -> None:
-        """Write a request down. After a power cut the last ones may be missing, after a crash of ours none. Blocks."""
-        values = (
-            *(usage.at.timestamp(), usage.run, usage.agent, usage.session, usage.model, usage.input, usage.output),
-            *(usage.cache_read, usage.cache_written, usage.usd, int(usage.is_whole)),
-        )
+    def reserve(self, entry: Entry, most: Usage) -> None:
+        """Write down what a request costs at most, before it is sent: what a killed daemon leaves counts as spent. Blocks."""
         with self._using() as database, database:
-            columns = "at, run, agent, session, model, input, output, cache_read, cache_written, usd, whole"
-            sql = f"INSERT INTO requests ({columns}) VALUES (?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608
-            row = database.execute(sql, values).lastrowid
-            database.executemany("INSERT OR IGNORE INTO request_causes VALUES (?,?)", [(cause, row) for cause in set(usage.causes)])
+            if not entry.is_settled:
+                entry.row = _insert(database, most, self._elapsed())
+
+    def settle(self, entry: Entry, usage: Usage | None) -> None:
+        """Write down what a request cost in place of what was reserved; None: nothing. Blocks."""
+        with self._using() as database, database:
+            entry.is_settled = True
+            if entry.row is not None:
+                for table, column in (("request_causes", "request"), ("request_times", "request"), ("requests", "id")):
+                    database.execute(f"DELETE FROM {table} WHERE {column} = ?", (entry.row,))  # noqa: S608  names of ours
+            if usage is not None:
+                entry.row = _insert(database, usage, self._elapsed())
 
     def followed(self, kind: Kind, name: str) -> Spent:
         """The sum of a run or cause that is followed, from memory."""
         with self._sums:
             return self._followed.get((kind, name), Spent())
 
-    def last(self, now: datetime) -> tuple[float, float]:
+    def last(self) -> tuple[float, float]:
         """US dollars of the last hour and of the last 24, from memory."""
         with self._sums:
-            return self._hour.total(now.timestamp()), self._day.total(now.timestamp())
+            now = self._elapsed()
+            return self._hour.total(now), self._day.total(now)
 
     def spent(self, *, run: str | None = None, cause: str | None = None, since: datetime | None = None) -> Spent:
         """The sum of what matches all that is given. Blocks."""
@@ -202,8 +227,8 @@ class Ledger:
     def report(self, now: datetime, days: int = 7) -> dict[str, object]:
         """What the last days cost: in all, and by day (UTC), agent, model, cause, session and run, the dearest first. Blocks."""
         since = _midnight(now, days)
-        self.open(now)
-        hour, day = self.last(now)
+        self.open()
+        hour, day = self.last()
         document: dict[str, object] = {
             "since": since.isoformat(),
             "usd_last_hour": round(hour, _DIGITS),
@@ -240,13 +265,14 @@ class Ledger:
         rows = self._rows(f"SELECT {column}, {_SUMS} FROM {source} {where}", (since.timestamp(), most))  # noqa: S608
         return [{name: row[0], **_spent(row[1:]).document()} for row in rows]
 
-    def _load(self, database: sqlite3.Connection, now: datetime) -> None:
+    def _load(self, database: sqlite3.Connection) -> None:
         """Nothing is asked of rows that are older than a year and a bit, so they go."""
-        oldest = (now - _KEPT).timestamp()
+        now = self._elapsed()
         with database:
-            database.execute("DELETE FROM request_causes WHERE request IN (SELECT id FROM requests WHERE at < ?)", (oldest,))
-            database.execute("DELETE FROM requests WHERE at < ?", (oldest,))
-        rows = database.execute("SELECT at, usd FROM requests WHERE at > ? ORDER BY at", (now.timestamp() - _DAY_S,)).fetchall()
+            old = [(row,) for (row,) in database.execute(_OLDER, (now - _KEPT_S, now - _KEPT_S))]
+            for table, column in (("request_causes", "request"), ("request_times", "request"), ("requests", "id")):
+                database.executemany(f"DELETE FROM {table} WHERE {column} = ?", old)  # noqa: S608  names of ours
+        rows = database.execute(_LATEST, (now - _DAY_S, now - _DAY_S)).fetchall()
         with self._sums:
             for at, usd in rows:
                 self._hour.add(at, usd)
@@ -260,7 +286,7 @@ class Ledger:
     def _using(self) -> Iterator[sqlite3.Connection]:
         with self._lock, self._named():
             if self._connection is None:
-                self.open(datetime.now(UTC))
+                self.open()
             if self._connection is None:
                 raise StorageFailedError("what the model costs is not kept any more: its file was closed")
             yield self._connection
@@ -283,7 +309,7 @@ def _open(path: Path) -> sqlite3.Connection:
     database = sqlite3.connect(path, timeout=_BUSY_S, check_same_thread=False)
     try:
         database.execute("PRAGMA journal_mode = WAL")
-        database.execute("PRAGMA synchronous = NORMAL")
+        database.execute("PRAGMA synchronous = FULL")
         database.executescript(_SCHEMA)
         # Looked at whole when it was not closed, or is so small that this takes no time.
         answer = database.execute("PRAGMA quick_check(1)").fetchone()[0] if is_doubtful else "ok"
@@ -293,6 +319,19 @@ def _open(path: Path) -> sqlite3.Connection:
         database.close()
         raise
     return database
+
+
+def _insert(database: sqlite3.Connection, usage: Usage, elapsed: float) -> int | None:
+    """A row for that request; its number."""
+    values = (
+        *(usage.at.timestamp(), usage.run, usage.agent, usage.session, usage.model, usage.input, usage.output),
+        *(usage.cache_read, usage.cache_written, usage.usd, int(usage.is_whole)),
+    )
+    columns = "at, run, agent, session, model, input, output, cache_read, cache_written, usd, whole"
+    row = database.execute(f"INSERT INTO requests ({columns}) VALUES (?,?,?,?,?,?,?,?,?,?,?)", values).lastrowid  # noqa: S608
+    database.execute("INSERT OR REPLACE INTO request_times VALUES (?,?)", (row, elapsed))
+    database.executemany("INSERT OR IGNORE INTO request_causes VALUES (?,?)", [(cause, row) for cause in set(usage.causes)])
+    return row
 
 
 def _corrupt(answer: str) -> sqlite3.DatabaseError:

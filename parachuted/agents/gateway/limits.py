@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+_WORTH_BEGINNING = 0.01
+
 BudgetName: TypeAlias = Literal["run", "usd_per_cause", "usd_per_hour", "usd_per_day"]
 
 
@@ -20,32 +22,46 @@ class MoneyLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Over:
-    """The budget that is used up, and its limit in US dollars."""
+    """The budget that is used up, or of which too little is left: its limit, and what is left, in US dollars."""
 
     budget: BudgetName
     limit: float
+    left: float = 0.0
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether what is left is less than a hundredth, with which no run is worth beginning."""
+        return self.left < self.limit * _WORTH_BEGINNING
 
     def __str__(self) -> str:
-        says = {
-            "run": f"this run has used up its ${self.limit:g} (setting agent.max_cost_usd)",
-            "usd_per_cause": f"what one change led to has used up its ${self.limit:g} (setting budget.usd_per_cause)",
-            "usd_per_hour": f"the ${self.limit:g} for an hour are used up (setting budget.usd_per_hour)",
-            "usd_per_day": f"the ${self.limit:g} for a day are used up (setting budget.usd_per_day)",
-        }
-        return f"{says[self.budget]}; `parachute usage` shows on what"
+        owner, setting = {
+            "run": ("this run", "agent.max_cost_usd"),
+            "usd_per_cause": ("what one change led to", "budget.usd_per_cause"),
+            "usd_per_hour": ("this hour", "budget.usd_per_hour"),
+            "usd_per_day": ("this day", "budget.usd_per_day"),
+        }[self.budget]
+        says = f"{owner} has used up its ${self.limit:g} (setting {setting})"
+        if not self.is_used_up:
+            says = f"{owner} has ${self.left:.4f} left of its ${self.limit:g} (setting {setting}), which does not pay for this request"
+        return f"{says}; `parachute usage` shows on what"
 
 
-def find_over(
+def narrowest(
     limits: MoneyLimits, *, run_usd: float, run_limit: float, causes: Mapping[str, float], hour_usd: float, day_usd: float
-) -> Over | None:
-    """The narrowest budget in which nothing is left, if there is one. `causes` is what was spent for each of a run's causes.
-
-    A limit is reached by what was spent, so it is overspent by at most the requests that were on their way.
-    """
+) -> Over:
+    """The budget that has the least left. `causes` is what was spent for each of a run's causes; figures are in US dollars."""
     spent: tuple[tuple[BudgetName, float, float], ...] = (
         ("run", run_usd, run_limit),
         ("usd_per_cause", max(causes.values(), default=0.0), limits.usd_per_cause),
         ("usd_per_hour", hour_usd, limits.usd_per_hour),
         ("usd_per_day", day_usd, limits.usd_per_day),
     )
-    return next((Over(budget=budget, limit=limit) for budget, usd, limit in spent if usd >= limit), None)
+    every = [Over(budget=budget, limit=limit, left=limit - usd) for budget, usd, limit in spent]
+    return next((one for one in every if one.is_used_up), min(every, key=lambda one: one.left))
+
+
+def affordable(*, left: float, fixed: float, per_token: float, wanted: int) -> int:
+    """How many tokens of an answer `left` dollars pay for, `wanted` at most, where the request costs `fixed` besides."""
+    if fixed + wanted * per_token <= left:
+        return wanted
+    return int(min(max(0.0, (left - fixed) / per_token), wanted)) if per_token > 0 else 0

@@ -18,7 +18,7 @@ _NAME_CHARS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What was read. `is_whole`: the answer came to its end; else `tokens.output` is at least what passed by."""
+    """What was read. `is_whole`: with what the whole answer took; else `tokens.output` is at least what passed by."""
 
     model: str
     tokens: Tokens
@@ -63,7 +63,7 @@ class Meter:
         """What has been read until now."""
         if not self._is_stream:
             self._take_message(_document(bytes(self._rest)))
-            self._has_ended = bool(self._usage)
+            self._has_ended = "output_tokens" in self._usage
         usage, output = self._usage, _count(self._usage.get("output_tokens"))
         is_cut = not self._has_ended and (self._has_begun or self._passed > 0)
         written, hour = _count(usage.get("cache_creation_input_tokens")), 0
@@ -84,7 +84,7 @@ class Meter:
     def _take(self, line: bytes) -> None:
         if not line.startswith(b"data:"):
             return
-        if b'"usage"' not in line and b"message_stop" not in line:
+        if b'"usage"' not in line:
             self._passed += max(1, len(line) - _EMPTY_DELTA) if b"_delta" in line else 0
             return
         event = _document(line[len(b"data:") :])
@@ -94,9 +94,9 @@ class Meter:
             message = event.get("message")
             self._take_message(message if isinstance(message, Mapping) else {})
         elif kind == "message_delta":
-            self._take_usage(event.get("usage"))
-        elif kind == "message_stop":
-            self._has_ended = True
+            usage = event.get("usage")
+            self._take_usage(usage)
+            self._has_ended = isinstance(usage, Mapping) and "output_tokens" in usage
         else:
             self._passed += max(1, len(line) - _EMPTY_DELTA)  # a text that speaks of usage
 

@@ -110,15 +110,17 @@ def price_of(model: str) -> Price | None:
     return PRICES[max(fits, key=len)] if fits else None
 
 
-def cost_of(model: str, tokens: Tokens, *, is_anthropic: bool, speed: str = "", place: str = "") -> Priced:
-    """What these tokens of this model cost. `speed` and `place` are what the answer's usage says of them."""
+def cost_of(model: str, tokens: Tokens, *, may_cost: bool, speed: str = "", place: str = "") -> Priced:
+    """What these tokens of this model cost. `speed` and `place` are what the answer's usage says of them; `may_cost` False: the server is
+    one's own, and charges nothing for a model of unknown price.
+    """
     price = price_of(model)
     note = ""
     if price is None:
-        price = _DEAREST if is_anthropic else _FREE
-        said = "the dearest price that is known" if is_anthropic else "nothing, since its server is not Anthropic's"
+        price = _DEAREST if may_cost else _FREE
+        said = "the dearest price that is known" if may_cost else "nothing, since its server is in your own network"
         note = f"the price of {model[:80] or 'a model without a name'} is not known; it was counted as {said}"
-    elif speed == _FAST:
+    if speed == _FAST and price is not _FREE:
         price = _DEAREST_FAST
     return Priced(usd=price.of(tokens) * (_US_ONLY if place == "us" else 1.0), note=note)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from io import BytesIO
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -34,12 +34,34 @@ _AUTHORITIES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")
 _READ_AHEAD = 1 << 15
 _LARGE = 1 << 20  # aiohttp sends more than that piece by piece, if it may
 _LOGIN_S = 30.0
+_OWN_NETWORK = (".local", ".lan", ".internal", ".home.arpa", ".localhost")
 _FAULTS = 500
 _REFUSED = 401
 _REDIRECTS = range(300, 400)
+_UNPAID = frozenset(range(300, 500)) - {408, 499} | {500, 501, 503, 529}  # others may come from a proxy, after the model has answered it
 _REASON_CHARS = 300
 
 Report = Callable[[str, str | None], None]
+
+
+class Attempts(Protocol):
+    """Is told of each time that a request is sent, since each may have to be paid for."""
+
+    async def attempt(self) -> None:
+        """It is about to be sent. What this raises, keeps it from being sent."""
+
+    def refused(self) -> None:
+        """The attempt did not reach the model."""
+
+
+class Free:
+    """Attempts of a request that costs nothing."""
+
+    async def attempt(self) -> None:
+        """It may be sent."""
+
+    def refused(self) -> None:
+        """Nothing was paid."""
 
 
 class UpstreamError(Exception):
@@ -66,7 +88,7 @@ class Upstream:
         report: Report,
     ) -> None:  # fmt: skip
         self.url = (base_url or f"https://{_ANTHROPIC}").rstrip("/")
-        self.is_anthropic = _is_anthropic(self.url)
+        self.is_anthropic, self.may_cost = _is_anthropic(self.url), not _is_in_own_network(self.url)
         self._env, self._clock, self._report = env, clock, report
         self._proxy = _proxy_for(self.url, env)
         self._breaker = Breaker()
@@ -80,13 +102,12 @@ class Upstream:
 
     @asynccontextmanager
     async def ask(
-        self, path: str, query: str, headers: Mapping[str, str], body: bytes, gone: Callable[[], None] = lambda: None
+        self, path: str, query: str, headers: Mapping[str, str], body: bytes, attempts: Attempts
     ) -> AsyncIterator[Begun]:  # fmt: skip
-        """Send it and yield the answer, whatever its status. Raises UpstreamError, AgentUnavailableError where there is no login.
-
-        `gone` is called when whoever asks goes away while it is on its way and no answer has begun.
+        """Send it and yield the answer, whatever its status. Raises UpstreamError, AgentUnavailableError where there is no login, and
+        what `attempts` raises.
         """
-        begun = await self._begin(f"{self.url}{path}{'?' + query if query else ''}", headers, body, gone)
+        begun = await self._begin(f"{self.url}{path}{'?' + query if query else ''}", headers, body, attempts)
         try:
             yield begun
         finally:
@@ -112,12 +133,12 @@ class Upstream:
         if self._session is not None:
             await self._session.close()
 
-    async def _begin(self, url: str, headers: Mapping[str, str], body: bytes, gone: Callable[[], None]) -> Begun:
+    async def _begin(self, url: str, headers: Mapping[str, str], body: bytes, attempts: Attempts) -> Begun:
         tries, waited, refused = 0, 0.0, None
         while True:
             secret = await self.login.secret(refused=refused)
             tries += 1
-            begun, problem = await self._try(url, headers_up(headers, secret.headers, secret.beta), body, gone)
+            begun, problem = await self._try(url, headers_up(headers, secret.headers, secret.beta), body, attempts)
             if begun is not None and begun.response.status == _REFUSED and secret.can_be_renewed and refused is None:
                 begun.response.close()
                 refused = secret
@@ -134,13 +155,18 @@ class Upstream:
             await asyncio.sleep(wait)
 
     async def _try(
-        self, url: str, headers: Mapping[str, str], body: bytes, gone: Callable[[], None]
+        self, url: str, headers: Mapping[str, str], body: bytes, attempts: Attempts
     ) -> tuple[Begun | None, str]:  # fmt: skip
         """One try: what begun, or None and why."""
         now = time.monotonic()
         if not self._breaker.admits(now):
             left = self._breaker.seconds_left(now)
             raise UpstreamError(f"the model at {self.host} does not answer; it is asked again in {left:.0f} s", status=503)
+        try:
+            await attempts.attempt()
+        except BaseException:
+            self._breaker.left()
+            raise
         is_known = False
         response: aiohttp.ClientResponse | None = None
         try:
@@ -153,14 +179,17 @@ class Upstream:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             is_known = True
             self._failed()
+            if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
+                attempts.refused()
             why = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error  # else it speaks of ssl where there is none
             return None, self.clean(str(why) or type(why).__name__)[:_REASON_CHARS]
         finally:
             if not is_known:  # whoever asked went away
                 self._breaker.left()
-                gone()
             if response is not None and not is_known:
                 response.close()
+        if response.status in _UNPAID:
+            attempts.refused()
         if response.status in _REDIRECTS:
             self._succeeded()
             response.close()
@@ -210,6 +239,15 @@ def _is_anthropic(url: str) -> bool:
     parts = urlsplit(url)
     host = parts.hostname or ""
     return parts.scheme == "https" and (host == _ANTHROPICS or host.endswith(f".{_ANTHROPICS}"))
+
+
+def _is_in_own_network(url: str) -> bool:
+    """Whether the address is this machine's or its network's, where a server charges nothing for a model of its own."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_private
+    except ValueError:
+        return "." not in host or host.endswith(_OWN_NETWORK)
 
 
 def _proxy_for(url: str, env: Mapping[str, str]) -> str | None:

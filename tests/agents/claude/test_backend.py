@@ -99,7 +99,8 @@ async def test_a_run_that_has_used_up_its_money_ends_with_the_gateways_words(cla
 
 async def test_with_no_login_on_linux_it_is_told_at_once(claude, job, run, tmp_path):
     gateway = Gateway(
-        env={}, vault=tmp_path, user_home=tmp_path, base_url=None, ledger=Ledger(tmp_path / "u.db"), limits=claude.gateway.limits,
+        env={}, vault=tmp_path, user_home=tmp_path, base_url=None, ledger=Ledger(tmp_path / "u.db", time.time),
+        limits=claude.gateway.limits,
         clock=lambda: datetime.now(UTC),
     )  # fmt: skip
     backend = make_backend("claude", replace(claude.settings, base_url=None, gateway=gateway))

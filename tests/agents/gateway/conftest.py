@@ -58,7 +58,7 @@ class Bench:
 
     @asynccontextmanager
     async def run(self, name: str = "run-1", folder: Path | None = None, **parts: object) -> AsyncIterator[Way]:
-        usual = {"agent": "curator", "causes": ("cause-1",), "session": None, "max_cost_usd": 100.0}
+        usual = {"agent": "curator", "causes": ("cause-1",), "session": None, "max_cost_usd": 100.0, "models": (MODEL,)}
         async with self.gateway.open(Ticket(run=name, **{**usual, **parts}), folder) as way:
             yield way
 
@@ -97,7 +97,11 @@ async def make_bench(tmp_path: Path) -> AsyncIterator[Callable[..., Bench]]:
         def make(base_url: str | None, **parts: object) -> Bench:
             dollars = {name: parts.pop(name, 1_000.0) for name in ("usd_per_cause", "usd_per_hour", "usd_per_day")}
             now = [datetime(2026, 11, 22, 12, 0, tzinfo=UTC)]
-            ledger = Ledger(tmp_path / "usage.db")
+
+            def elapsed() -> float:
+                return now[0].timestamp()
+
+            ledger = Ledger(tmp_path / "usage.db", elapsed)
             usual = {"env": {"ANTHROPIC_API_KEY": KEY}, "vault": tmp_path / "vault", "user_home": tmp_path / "user"}
             gateway = Gateway(
                 **{**usual, **parts}, base_url=base_url, ledger=ledger, limits=MoneyLimits(**dollars), clock=lambda: now[0]

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from parachuted.agents.gateway import Ticket, Way
 from parachuted.errors import AgentFailedError, AgentUnavailableError
-from parachuted.testing import Delay, Refusal, Reply, ScriptedMessages, say
+from parachuted.testing import Delay, Refusal, Reply, Request, ScriptedMessages, say
 from tests.agents.gateway.conftest import BODY, KEY, MODEL, Bench
 
 MILLION = 1_000_000
@@ -101,7 +101,7 @@ async def test_what_a_run_takes_is_counted_from_the_answers_and_written_down(ben
     assert spent.usd == pytest.approx(0.5 + (100 + 5 + 20 * 5) / MILLION)
     assert (spent.requests, spent.output, spent.cached, spent.prompt) == (2, 20, 50, 500_000 + 150)
     await bench.gateway.close()
-    again = type(bench.ledger)(bench.ledger._path)
+    again = type(bench.ledger)(bench.ledger._path, bench.now[0].timestamp)
     assert again.spent(cause="c2").usd == pytest.approx(spent.usd)
     assert again.report(bench.now[0])["sessions"][0]["session"] == "session-9"
     again.close()
@@ -258,10 +258,10 @@ async def test_a_request_that_is_too_large_is_refused_before_it_is_sent_on(bench
 
 async def test_an_unknown_price_is_noted_and_is_no_problem(bench: Bench, api: ScriptedMessages):
     api.add([say("x")])
-    async with bench.run() as way:
+    async with bench.run(models=("llama-9",)) as way:
         await bench.ask(way, body={**BODY, "model": "llama-9"})
     await bench.gateway.close()
-    again = type(bench.ledger)(bench.ledger._path)
+    again = type(bench.ledger)(bench.ledger._path, bench.now[0].timestamp)
     (note,) = bench.gateway.price_notes([*again.models(bench.now[0]), MODEL])
     again.close()
     assert "llama-9" in note
@@ -291,7 +291,7 @@ async def test_a_link_in_the_folder_s_place_is_not_followed(bench: Bench, tmp_pa
 
 async def test_one_request_of_the_daemon_s_own_is_counted_like_any(bench: Bench, api: ScriptedMessages):
     api.add(costing(0.25), Refusal(status=429, message=KEY, headers={"retry-after": "100"}), Refusal(status=400, message="no"))
-    ticket = Ticket(run="judge-1", agent="judge", causes=(), session=None, max_cost_usd=1)
+    ticket = Ticket(run="judge-1", agent="judge", causes=(), session=None, max_cost_usd=1, models=(MODEL,))
     assert (await bench.gateway.ask(ticket, {"model": MODEL}))["role"] == "assistant"
     assert bench.gateway.spent("judge-1").usd == 0.25
     with pytest.raises(AgentUnavailableError) as busy:
@@ -355,11 +355,24 @@ async def test_in_the_middle_of_its_work_an_agent_may_try_again_itself(bench: Be
     assert [answer.headers.get("x-should-retry") for answer in answers] == ["false", None, None, "false"]
 
 
-async def test_a_disk_that_refuses_is_told_and_limits_hold_on(make_bench, api: ScriptedMessages):
+async def test_while_what_it_costs_cannot_be_written_down_the_model_is_not_asked(make_bench, api: ScriptedMessages):
     bench = make_bench(api.url)
-    api.add(costing(1), costing(1))
     async with bench.run(max_cost_usd=1) as way:
         bench.ledger._connection.execute("DROP TABLE requests")
+        answer = await bench.ask(way)
+    assert (answer.status, "cannot be written down" in answer.error["message"]) == (503, True)
+    assert api.asked == []
+
+
+async def test_a_disk_that_refuses_while_the_model_answers_is_told_and_limits_hold_on(make_bench, api: ScriptedMessages):
+    bench = make_bench(api.url)
+
+    def lose_the_table(_request: Request) -> Reply:
+        bench.ledger._connection.execute("DROP TABLE requests")
+        return costing(1)
+
+    api.add(lose_the_table, costing(1))
+    async with bench.run(max_cost_usd=1) as way:
         assert (await bench.ask(way)).status == 200
         while "usage" not in bench.told:
             await asyncio.sleep(0.005)
@@ -437,11 +450,11 @@ async def test_however_many_requests_come_at_once_a_budget_is_overspent_by_one_a
     assert sum(bench.gateway.spent(run).usd for run in ("run-1", "run-2")) == pytest.approx(2.7)
 
 
-async def test_who_leaves_before_the_answer_has_paid_for_what_was_asked(bench: Bench, api: ScriptedMessages):
-    api.add(*[Delay(seconds=30, then=[say("late")])] * 3)
-    asked = {**BODY, "messages": [{"role": "user", "content": "x" * 400_000}]}
+async def test_who_leaves_before_the_answer_has_paid_for_all_that_was_reserved(bench: Bench, api: ScriptedMessages):
+    api.add(*[Delay(seconds=30, then=[say("late")])] * 2)
+    asked = {**BODY, "max_tokens": 20_000}
     async with bench.run(max_cost_usd=0.25) as way:
-        for number in range(1, 4):
+        for number in range(1, 3):
             leaving = asyncio.ensure_future(bench.ask(way, body=asked))  # noqa: TID251
             while len(api.asked) < number:
                 await asyncio.sleep(0.005)
@@ -451,7 +464,10 @@ async def test_who_leaves_before_the_answer_has_paid_for_what_was_asked(bench: B
             while bench.gateway.spent("run-1").usd < number * 0.1:
                 assert time.monotonic() < deadline
                 await asyncio.sleep(0.005)
-        assert (await bench.ask(way, body=asked)).status == 400
+        last = {**BODY, "max_tokens": 20_000}
+        api.add([say("cut short by what is left")])
+        assert (await bench.ask(way, body=last)).status == 200
+        assert 256 <= api.asked[-1].body["max_tokens"] < 20_000
 
 
 async def test_no_request_makes_the_model_s_server_reach_out(bench: Bench, api: ScriptedMessages):

@@ -6,7 +6,7 @@ import pytest
 
 from parachuted.agents.gateway import Judge
 from parachuted.errors import AgentFailedError, AgentUnavailableError
-from parachuted.testing import Refusal, ScriptedMessages, ToolUse, say
+from parachuted.testing import Refusal, Reply, ScriptedMessages, ToolUse, say
 from tests.agents.gateway.conftest import MODEL, Bench
 
 SCHEMA = {
@@ -31,7 +31,7 @@ async def test_the_answer_is_as_the_schema_says_and_is_counted_for_its_cause(ben
     assert (asked["system"], asked["tool_choice"]) == ("You judge.", {"type": "tool", "name": "answer"})
     assert asked["tools"][0]["input_schema"] == SCHEMA
     assert "stream" not in asked
-    again = type(bench.ledger)(bench.ledger._path)
+    again = type(bench.ledger)(bench.ledger._path, bench.now[0].timestamp)
     assert again.report(bench.now[0])["agents"][0]["agent"] == "judge"
     assert again.spent(cause="c7").requests == 1
     again.close()
@@ -48,11 +48,11 @@ async def test_any_other_answer_is_an_error(bench: Bench, api: ScriptedMessages,
 
 async def test_a_model_that_cannot_be_asked_now_is_another_matter(make_bench, api: ScriptedMessages):
     api.add(Refusal(status=529, headers={"x-should-retry": "false"}))
-    bench = make_bench(api.url, usd_per_hour=1e-9)
+    bench = make_bench(api.url, usd_per_hour=0.01)
     judge = Judge(bench.gateway, MODEL)
     with pytest.raises(AgentUnavailableError, match="529"):
         await judge.ask("s", "p", SCHEMA)
-    api.add(given(keep=True))
+    api.add(lambda _request: Reply(blocks=tuple(given(keep=True)), usage={"input_tokens": 9_950}))
     await judge.ask("s", "p", SCHEMA)
     with pytest.raises(AgentUnavailableError, match="usd_per_hour"):
         await judge.ask("s", "p", SCHEMA)

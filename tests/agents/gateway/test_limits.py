@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from parachuted.agents.gateway.limits import MoneyLimits, find_over
+from parachuted.agents.gateway.limits import MoneyLimits, affordable, narrowest
 
 LIMITS = MoneyLimits(usd_per_cause=2, usd_per_hour=5, usd_per_day=20)
 NOTHING = {"run_usd": 0.0, "run_limit": 0.25, "causes": {}, "hour_usd": 0.0, "day_usd": 0.0}
@@ -14,7 +16,8 @@ NOTHING = {"run_usd": 0.0, "run_limit": 0.25, "causes": {}, "hour_usd": 0.0, "da
     ("spent", "budget"),
     [
         ({}, None),
-        ({"run_usd": 0.2499}, None),
+        ({"run_usd": 0.247}, None),
+        ({"run_usd": 0.2499}, "run"),
         ({"run_usd": 0.25}, "run"),
         ({"causes": {"a": 1.9, "b": 1.9}}, None),
         ({"causes": {"a": 0.1, "b": 2.0}}, "usd_per_cause"),
@@ -23,11 +26,29 @@ NOTHING = {"run_usd": 0.0, "run_limit": 0.25, "causes": {}, "hour_usd": 0.0, "da
         ({"run_usd": 9, "causes": {"a": 9}, "hour_usd": 9, "day_usd": 90}, "run"),
     ],
 )
-def test_the_narrowest_that_is_reached_is_named(spent, budget):
-    over = find_over(LIMITS, **{**NOTHING, **spent})
-    assert (over.budget if over else None) == budget
+def test_the_first_that_is_used_up_is_named(spent, budget):
+    over = narrowest(LIMITS, **{**NOTHING, **spent})
+    assert (over.budget if over.is_used_up else None) == budget
+
+
+def test_where_none_is_used_up_the_one_with_the_least_left_is_named():
+    over = narrowest(LIMITS, **{**NOTHING, "run_limit": 10.0, "hour_usd": 4.0})
+    assert (over.budget, over.left) == ("usd_per_hour", 1.0)
+    assert "has $1.0000 left of its $5 (setting budget.usd_per_hour), which does not pay for this request" in str(over)
 
 
 def test_it_says_which_setting_it_is():
-    assert "budget.usd_per_day" in str(find_over(LIMITS, **{**NOTHING, "day_usd": 20}))
-    assert "agent.max_cost_usd" in str(find_over(LIMITS, **{**NOTHING, "run_usd": 1}))
+    assert "budget.usd_per_day" in str(narrowest(LIMITS, **{**NOTHING, "day_usd": 20}))
+    assert "agent.max_cost_usd" in str(narrowest(LIMITS, **{**NOTHING, "run_usd": 1}))
+
+
+@given(st.floats(0, 10), st.floats(0, 10), st.floats(0, 1), st.integers(0, 200_000))
+def test_an_answer_is_never_longer_than_what_is_left_pays_for(left, fixed, per_token, wanted):
+    tokens = affordable(left=left, fixed=fixed, per_token=per_token, wanted=wanted)
+    assert 0 <= tokens <= wanted
+    assert tokens == 0 or fixed + tokens * per_token <= left + 1e-9
+    assert tokens == wanted or fixed + wanted * per_token > left
+
+
+def test_what_costs_nothing_is_never_shortened():
+    assert affordable(left=0.0, fixed=0.0, per_token=0.0, wanted=500) == 500

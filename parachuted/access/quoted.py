@@ -1,0 +1,51 @@
+"""Quoted: which notes the record of a run may quote. Whoever may not read one of them is shown none of the run's words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_MOST = 1000
+
+
+class Quoted:
+    """Paths, as they are printed, whose text or name a run's agent was shown. It only grows.
+
+    What cannot be listed (a prompt that came from elsewhere, more than 1000 paths) makes it `anything`.
+    """
+
+    def __init__(self, paths: Iterable[str] | None = ()) -> None:
+        """`None`: anything."""
+        self._paths: set[str] | None = None if paths is None else set()
+        self.add(*(paths or ()))
+
+    @classmethod
+    def from_document(cls, value: object) -> Quoted:
+        """What `document` made; anything else counts as anything."""
+        return cls(value if isinstance(value, list) and all(isinstance(one, str) for one in value) else None)
+
+    def add(self, *paths: str) -> None:
+        """The agent was shown these."""
+        if self._paths is not None:
+            self._paths.update(paths)
+            if len(self._paths) > _MOST:
+                self._paths = None
+
+    def add_all(self, other: Quoted) -> None:
+        """The agent was shown all that the other one lists."""
+        if other.is_anything:
+            self.add_anything()
+        else:
+            self.add(*(other.document() or ()))
+
+    def add_anything(self) -> None:
+        """The agent was shown what cannot be listed."""
+        self._paths = None
+
+    @property
+    def is_anything(self) -> bool:
+        """Whether no list would be whole."""
+        return self._paths is None
+
+    def document(self) -> list[str] | None:
+        """The list as it is kept, sorted; None: anything."""
+        return None if self._paths is None else sorted(self._paths)

@@ -1,0 +1,238 @@
+"""Spending: what each request may cost, reserved before it is sent and settled when it has ended.
+
+What was reserved is counted unless the answer said what it took, or the model's server refused the request. The reservation is on the disk
+before the request leaves, so a daemon that is killed meanwhile finds it there as spent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from parachuted.agents.gateway.estimate import RequestEstimate
+from parachuted.agents.gateway.ledger import Entry, Ledger, Usage
+from parachuted.agents.gateway.limits import MoneyLimits, Over, affordable, narrowest
+from parachuted.agents.gateway.meter import Reading
+from parachuted.agents.gateway.prices import Tokens, cost_of
+from parachuted.agents.gateway.reservations import Reservation, Reservations
+from parachuted.agents.gateway.ticket import Ticket
+from parachuted.errors import StorageFailedError
+
+log = logging.getLogger(__name__)
+
+_LEAST_ANSWER = 256  # tokens: a shorter answer is not worth its prompt, unless no more was asked for
+_US = "us"
+_MILLION = 1_000_000
+
+Count = Callable[[RequestEstimate], Awaitable[int | None]]
+
+
+class OverBudgetError(Exception):
+    """Too little is left for a request; `over` is the budget that has the least left."""
+
+    def __init__(self, over: Over) -> None:
+        super().__init__(str(over))
+        self.over = over
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purchase:
+    """What one request was granted: an answer of `output` tokens, for at most `usd` dollars."""
+
+    ticket: Ticket
+    session: str | None
+    estimate: RequestEstimate
+    output: int
+    usd: float
+
+
+class Spending:
+    """The money of a gateway. On the event loop; only its ledger is shared with threads."""
+
+    def __init__(
+        self, *, ledger: Ledger, limits: MoneyLimits, clock: Callable[[], datetime], may_cost: bool,
+        report: Callable[[str | None], None],
+    ) -> None:  # fmt: skip
+        """`may_cost`: the server may charge for a model of unknown price. `report` is told what is wrong with the ledger's file."""
+        self.ledger, self.limits = ledger, limits
+        self._clock, self._may_cost, self._report = clock, may_cost, report
+        self._reservations = Reservations()
+        self._writes: set[asyncio.Future[None]] = set()
+
+    def over(self, ticket: Ticket) -> Over | None:
+        """The budget that keeps this run from asking, if one is used up by what was counted."""
+        found = self._narrowest(ticket, lambda _belongs: 0.0)
+        return found if found.is_used_up else None
+
+    @asynccontextmanager
+    async def charge(self, ticket: Ticket, session: str | None, estimate: RequestEstimate, count: Count) -> AsyncIterator[Charge]:
+        """The money for one request, reserved now and settled when it is left. Waits for other requests where these hold what it needs.
+
+        `count` has the model's server count a request's input, or answers None; it is asked where a bound does not do.
+        Raises OverBudgetError; StorageFailedError where it cannot be written down.
+        """
+        while True:
+            found, wanted = self.narrowest(ticket), estimate.output
+            output = self._affordable(estimate, found.left)
+            if output >= wanted:
+                break
+            if not estimate.is_exact:
+                tokens = await count(estimate)
+                estimate = replace(estimate, is_exact=True) if tokens is None else estimate.counted(tokens)
+            elif self._reservations.usd(_sharing(found, ticket)) > 0:
+                await self._reservations.one_ends()
+            elif output < min(_LEAST_ANSWER, wanted) or output == 0:
+                raise OverBudgetError(found)
+            else:
+                break
+        purchase = Purchase(ticket=ticket, session=session, estimate=estimate, output=output, usd=self._most_usd(estimate, output))
+        charge = Charge(self, purchase)
+        try:
+            await charge.reserve()
+            yield charge
+        finally:
+            charge.settle()
+
+    def reserve(self, purchase: Purchase) -> Reservation:
+        """Take the money out of what others may spend."""
+        reservation = Reservation(run=purchase.ticket.run, causes=purchase.ticket.causes, usd=purchase.usd)
+        self._reservations.add(reservation)
+        return reservation
+
+    def release(self, reservation: Reservation) -> None:
+        """Give it back; what was really spent has been counted."""
+        self._reservations.remove(reservation)
+
+    def has_room_for(self, purchase: Purchase) -> bool:
+        """Whether the same may be bought once more, now."""
+        return self._affordable(purchase.estimate, self.narrowest(purchase.ticket).left) >= purchase.output
+
+    def most(self, purchase: Purchase) -> Usage:
+        """The most that the request takes."""
+        return self._usage(purchase, purchase.estimate.model, purchase.estimate.tokens(purchase.output), purchase.usd, is_whole=False)
+
+    def read(self, purchase: Purchase, reading: Reading) -> Usage:
+        """What the answer says that it took; of one that was cut off the output that was granted, since nobody knows how far it got."""
+        if not reading.is_whole and not reading.tokens.prompt:
+            return self.most(purchase)
+        tokens = reading.tokens if reading.is_whole else replace(reading.tokens, output=max(purchase.output, reading.tokens.output))
+        model = reading.model or purchase.estimate.model
+        usd = cost_of(model, tokens, may_cost=self._may_cost, speed=reading.speed, place=reading.place).usd
+        return self._usage(purchase, model, tokens, usd, is_whole=reading.is_whole)
+
+    def write(self, writing: Callable[[], None]) -> None:
+        """Have the ledger's file follow, soon, in a thread. Where it cannot, what was reserved stays there as spent."""
+        future = asyncio.get_running_loop().run_in_executor(None, writing)
+        self._writes.add(future)
+        future.add_done_callback(self._written)
+
+    async def close(self) -> None:
+        """Wait for what is still to be written down, and close the file."""
+        if self._writes:
+            await asyncio.wait(self._writes)
+        await asyncio.to_thread(self.ledger.close)
+
+    def narrowest(self, ticket: Ticket) -> Over:
+        """The budget that has the least left, of what was counted and of what is reserved."""
+        return self._narrowest(ticket, self._reservations.usd)
+
+    def _narrowest(self, ticket: Ticket, reserved: Callable[[Callable[[Reservation], bool]], float]) -> Over:
+        hour, day = self.ledger.last()
+        causes = {
+            cause: self.ledger.followed("cause", cause).usd + reserved(lambda one, cause=cause: cause in one.causes)  # type: ignore[misc]
+            for cause in ticket.causes
+        }
+        run = self.ledger.followed("run", ticket.run).usd + reserved(lambda one: one.run == ticket.run)
+        every = reserved(lambda _one: True)
+        return narrowest(
+            self.limits, run_usd=run, run_limit=ticket.max_cost_usd, causes=causes, hour_usd=hour + every, day_usd=day + every
+        )  # fmt: skip
+
+    def _affordable(self, estimate: RequestEstimate, left: float) -> int:
+        fixed = self._most_usd(estimate, 0)
+        per_token = (self._most_usd(estimate, _MILLION) - fixed) / _MILLION
+        return affordable(left=left, fixed=fixed, per_token=per_token, wanted=estimate.output)
+
+    def _most_usd(self, estimate: RequestEstimate, output: int) -> float:
+        return cost_of(estimate.model, estimate.tokens(output), may_cost=self._may_cost, speed=estimate.speed, place=_US).usd
+
+    def _usage(self, purchase: Purchase, model: str, tokens: Tokens, usd: float, *, is_whole: bool) -> Usage:
+        ticket = purchase.ticket
+        return Usage(
+            at=self._clock(), run=ticket.run, agent=ticket.agent, causes=ticket.causes, session=purchase.session, model=model,
+            input=tokens.input, output=tokens.output, cache_read=tokens.cache_read,
+            cache_written=tokens.cache_write_5m + tokens.cache_write_1h, usd=usd, is_whole=is_whole,
+        )  # fmt: skip
+
+    def _written(self, writing: asyncio.Future[None]) -> None:
+        self._writes.discard(writing)
+        error = None if writing.cancelled() else writing.exception()
+        if error is not None and not isinstance(error, StorageFailedError):
+            log.error("what a request to the model cost was not written down", exc_info=error)
+        self._report(str(error) if error is not None else self.ledger.problem)
+
+
+class Charge:
+    """One request's money. `purchase.output` is the longest answer that it may ask for."""
+
+    def __init__(self, spending: Spending, purchase: Purchase) -> None:
+        self.purchase = purchase
+        self._spending = spending
+        self._reservation: Reservation | None = None
+        self._entry = Entry()
+        self._is_owed = False
+        self._reading: Reading | None = None
+
+    async def reserve(self) -> None:
+        """Take the money, and have that on the disk. Raises StorageFailedError."""
+        self._reservation = self._spending.reserve(self.purchase)
+        most = self._spending.most(self.purchase)
+        await asyncio.to_thread(self._spending.ledger.reserve, self._entry, most)
+
+    async def attempt(self) -> None:
+        """The request is about to be sent. One that was sent before, and got no answer, is counted as spent, and paid for again.
+
+        Raises OverBudgetError where no money is left for that, StorageFailedError.
+        """
+        if self._is_owed:
+            self.settle()
+            if not self._spending.has_room_for(self.purchase):
+                raise OverBudgetError(self._spending.narrowest(self.purchase.ticket))
+            self._entry = Entry()
+            await self.reserve()
+        self._is_owed = True
+
+    def refused(self) -> None:
+        """The request did not reach the model: it was refused, or never arrived. It costs nothing."""
+        self._is_owed = False
+
+    def answered(self, reading: Reading) -> None:
+        """What was read from the answer to it, until now."""
+        self._reading = reading
+
+    def settle(self) -> None:
+        """Count what was spent, before the agent can ask again, and free the rest; the file follows."""
+        spending, reservation, entry = self._spending, self._reservation, self._entry
+        if reservation is None:
+            return
+        self._reservation = None
+        usage = None
+        if self._is_owed:
+            usage = spending.read(self.purchase, self._reading) if self._reading is not None else spending.most(self.purchase)
+            spending.ledger.count(usage)
+        spending.release(reservation)
+        self._is_owed, self._reading = False, None
+        spending.write(lambda: spending.ledger.settle(entry, usage))
+
+
+def _sharing(over: Over, ticket: Ticket) -> Callable[[Reservation], bool]:
+    """Whether a reservation is of the budget that a request waits for."""
+    if over.budget == "run":
+        return lambda one: one.run == ticket.run
+    if over.budget == "usd_per_cause":
+        return lambda one: any(cause in one.causes for cause in ticket.causes)
+    return lambda _one: True

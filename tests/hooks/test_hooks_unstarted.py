@@ -1,0 +1,117 @@
+"""A guard that never ran: whatever kept it from starting, the act it guards does not happen, and says what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from parachuted.hooks.names import BLOCKING
+from tests.api.calls import call, refused
+from tests.hooks.test_hooks import Opening, opened, until
+from tests.stories.life import Live
+
+__all__ = ["opened"]
+
+GUARDS = sorted(BLOCKING - {"stop.before"})  # an agent is never kept from ending
+NO_ROOM = {
+    "no process": BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN)),
+    "no memory": OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)),
+    "no file": OSError(errno.EMFILE, os.strerror(errno.EMFILE)),
+    "no thread": RuntimeError("can't start new thread"),
+}
+UNSTARTABLE = {
+    "its interpreter is missing": "#!/nowhere/interpreter\nexit 0\n",
+    "env finds no interpreter": "#!/usr/bin/env nothing-of-that-name\nexit 0\n",
+    "Windows line ends": "#!/bin/sh\r\nexit 0\r\n",
+    "its command is missing": "#!/bin/sh\nexec nothing-of-that-name\n",
+}
+
+
+def put_guard(home: Path, event: str, text: str = "#!/bin/sh\nexit 0\n", mode: int = 0o700) -> Path:
+    script = home / "hooks" / f"on-{event.replace('.', '-')}.sh"
+    script.parent.mkdir(exist_ok=True, mode=0o700)
+    script.write_text(text)
+    script.chmod(mode)
+    return script
+
+
+@pytest.mark.parametrize("why", NO_ROOM)
+async def test_a_note_is_not_written_while_the_machine_has_no_room_for_its_guard(
+    why: str, live: Live, vault: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    put_guard(home, "write.before")
+    (vault / "a.md").write_text("old\n")
+    async with live() as life:
+
+        async def nothing_starts(*_words: object, **_more: object) -> None:
+            raise NO_ROOM[why]
+
+        with monkeypatch.context() as patch:
+            patch.setattr(asyncio, "create_subprocess_exec", nothing_starts)
+            status, message = await refused(life, "PUT", "/api/notes/a.md", data=b"new\n")
+            assert (status, (vault / "a.md").read_text()) == (403, "old\n")
+            assert "could not be started" in message
+
+        status, answer = await call(life, "PUT", "/api/notes/a.md", data=b"new\n")
+        assert (status, (vault / "a.md").read_text()) == (200, "new\n"), answer
+
+
+@pytest.mark.parametrize("why", UNSTARTABLE)
+async def test_a_note_is_not_written_while_its_guard_is_no_program(why: str, live: Live, vault: Path, home: Path):
+    put_guard(home, "write.before", UNSTARTABLE[why])
+    (vault / "a.md").write_text("old\n")
+    async with live() as life:
+        status, _message = await refused(life, "PUT", "/api/notes/a.md", data=b"new\n")
+
+    assert (status, (vault / "a.md").read_text()) == (403, "old\n")
+
+
+@pytest.mark.parametrize("event", GUARDS)
+@pytest.mark.parametrize("setting", ["", ", on_failure: continue"])
+async def test_no_act_goes_on_without_its_guard_whatever_the_settings_say(event: str, setting: str, opened: Opening, home: Path):
+    (home / "hooks.yaml").write_text(f"hooks:\n  {event}:\n    - {{type: command, command: /nowhere/guard, args: [x]{setting}}}\n")
+    (home / "hooks.yaml").chmod(0o600)
+    async with opened() as stand:
+        decision = await stand.ask(event)
+
+    assert not decision.allowed
+    assert "there is no /nowhere/guard" in decision.reason
+
+
+async def test_an_agent_may_end_and_a_fact_is_told_though_their_hooks_do_not_start(opened: Opening, home: Path):
+    for event in ("stop.before", "file.modified"):
+        put_guard(home, event, "#!/nowhere/interpreter\n")
+    async with opened() as stand:
+        assert (await stand.ask("stop.before", session_id="s")).allowed
+        assert (await stand.ask("file.modified", {"path": "a"})).allowed
+
+
+async def test_an_act_stops_when_what_watched_over_its_guard_is_killed(opened: Opening, home: Path, tmp_path: Path):
+    begun = tmp_path / "begun"
+    put_guard(home, "write.before", f"#!/bin/sh\ntouch '{begun}'\nexec sleep 60\n")
+    async with opened() as stand, asyncio.timeout(20), asyncio.TaskGroup() as group:
+        asking = group.create_task(stand.ask("write.before", {"path": "a"}))
+        await until(begun.exists)
+        for child in psutil.Process().children():
+            if "parachuted.processes.keeping" in " ".join(child.cmdline()):
+                os.kill(child.pid, signal.SIGKILL)
+        decision = await asking
+
+    assert not decision.allowed
+    assert "it was lost" in decision.reason
+
+
+async def test_a_guard_that_is_not_approved_as_it_is_now_stops_the_act(opened: Opening, home: Path):
+    script = put_guard(home, "write.before")
+    async with opened() as stand:
+        script.write_text("#!/bin/sh\nexit 0 # changed\n")
+        decision = await stand.ask("write.before", {"path": "a"})
+
+    assert not decision.allowed
+    assert "parachute hooks approve" in decision.reason

@@ -1,0 +1,259 @@
+"""Every route x every kind of narrow key x every place where a text of an unseen note could stand: bodies, headers, counts, events, errors.
+
+The texts that a key does not see are canaries. What does not name them may still count them, so all answers are compared besides with those of
+a second vault that differs only where the key does not look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+import aiohttp
+import pytest
+from yarl import URL
+
+from parachuted.keys import KeyFile, mint, parse_words
+from tests.api.calls import ELSEWHERE, get
+from tests.api.places import Place, places, sample
+from tests.stories.life import Life, Live
+from tests.stories.two_worlds import INSIDE, World, answer, happen, masked, world_of
+
+SHOP, ANYWHERE, DAILY = ["Shop/**"], [], ["Daily/**"]
+KINDS: Mapping[str, list[tuple[str, list[str]]]] = {
+    "everything in Shop": [("*:read,write,admin", SHOP)],
+    "a reader of Shop": [("*:read", SHOP)],
+    **{f"{module}:{one} in Shop": [(f"{module}:{one}", SHOP)] for module in ("vault", "curator", "system") for one in ("read", "write", "admin")},
+    "runs everywhere, no notes": [("curator:read", ANYWHERE)],
+    "the system everywhere, no notes": [("system:read", ANYWHERE)],
+    "runs everywhere, notes in Shop": [("curator:read", ANYWHERE), ("vault:read", SHOP)],
+    "the journal": [("daily:read,write", ANYWHERE)],
+}
+NAMES = {"a folder name", "a file name", "the name of a deleted note"}
+ALLOWED = {
+    "runs everywhere, no notes": NAMES,
+    "the system everywhere, no notes": NAMES,
+    "runs everywhere, notes in Shop": NAMES,
+    "the journal": {"a journal entry"},
+}
+STREAMS = {"/api/events"}
+WITHOUT_LIMITS = [kind for kind in KINDS if not kind.endswith("Shop") or kind.startswith("runs everywhere")]
+
+
+def key(life: Life, kind: str) -> dict[str, str]:
+    """The headers of a new key of that kind, from another machine."""
+    file = KeyFile(life.daemon._home)
+    scopes = [parse_words(words, paths) for words, paths in KINDS[kind]]
+    made = mint(f"matrix {len(file.load().keys)}", scopes, now=life.daemon.clock())
+    file.add(made.key)
+    return {"Authorization": f"Bearer {made.secret}", **ELSEWHERE}
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30), connector=aiohttp.TCPConnector(limit=8)) as one:
+        yield one
+
+
+def reads(document: dict, world: World) -> Iterator[tuple[str, str]]:
+    """Each call that reads: its path with what a hostile caller might ask for in the place of every name."""
+    asked = [INSIDE, "Shop/came.md", "Shop/AGENTS.md", "Private/left.md", "Private/watcher.md", "Private/nothing.md"]
+    for path, calls in document["paths"].items():
+        said = calls.get("get")
+        if said is None or path in STREAMS:
+            continue
+        names = re.findall(r"\{(\w+)\}", path)
+        fills = [*asked, *world.ids, *world.digests[:3], "s1", "none"] if names else [""]
+        required = [one for one in said.get("parameters", []) if one["in"] == "query" and one["required"]]
+        optional = [one for one in said.get("parameters", []) if one["in"] == "query" and not one["required"]]
+        for fill in fills:
+            filled = re.sub(r"\{\w+\}", quote(fill, safe="/"), path)
+            values = asked if required else [""]
+            for value in values:
+                query = "&".join(f"{one['name']}={quote(str(sample(document, one['schema'], value, force=True)), safe='')}" for one in required)
+                yield path, f"{filled}?{query}"
+        for one, value in itertools.product(optional, ("milk", "Private/**", world.folder, "Shop/**", "500", "true")):
+            query = "&".join([*(f"{need['name']}={quote(asked[0], safe='')}" for need in required), f"{one['name']}={quote(value, safe='')}"])
+            yield path, re.sub(r"\{\w+\}", quote(asked[0], safe="/"), path) + f"?{query}"
+
+
+async def every_answer(
+    session: aiohttp.ClientSession, world: World, headers: dict[str, str], document: dict
+) -> dict[str, tuple[int, str]]:
+    """What a key is answered, by what it asked."""
+    limit = asyncio.Semaphore(8)
+    found: dict[str, tuple[int, str]] = {}
+
+    async def ask(target: str) -> None:
+        async with limit:
+            found[target] = await answer(session, URL(world.life.url + target, encoded=True), "GET", headers)
+
+    async with asyncio.TaskGroup() as group:
+        for target in dict.fromkeys(target for _path, target in reads(document, world)):
+            group.create_task(ask(target))
+    return found
+
+
+@contextlib.asynccontextmanager
+async def listeners(world: World) -> AsyncIterator[dict[str, list[str]]]:
+    """What each kind of key hears on the event stream."""
+    heard: dict[str, list[str]] = {kind: [] for kind in KINDS}
+    connected = dict.fromkeys(KINDS, False)
+
+    async def listen(kind: str) -> None:
+        timeout = aiohttp.ClientTimeout(total=None)
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as one,
+            one.get(f"{world.life.url}/api/events", headers=key(world.life, kind)) as got,
+        ):
+            connected[kind] = True
+            if got.status == 200:
+                async for line in got.content:
+                    heard[kind].append(line.decode())
+
+    tasks = [asyncio.create_task(listen(kind)) for kind in KINDS]
+    try:
+        await world.life.until(lambda: all(connected.values()))
+        yield heard
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_no_text_of_an_unseen_note_stands_in_any_answer_or_event(
+    live: Live, vault: Path, home: Path, session: aiohttp.ClientSession
+):
+    async with world_of(live, vault, home, has_canaries=True) as world:
+        async with listeners(world) as heard:
+            await happen(world)
+        document = await get(world.life, "/api/openapi.json")
+        seen: list[tuple[str, str, set[str]]] = []
+        answered = 0
+        for kind in KINDS:
+            answers = await every_answer(session, world, key(world.life, kind), document)
+            answered += sum(status == 200 for status, _text in answers.values())
+            told = {**{f"GET {target}": text.replace(quote_of(target), "") for target, (_status, text) in answers.items()}}
+            told["events"] = "".join(heard[kind])
+            for where, text in told.items():
+                asked_for = world.found(where)
+                if leaked := world.found(text) - ALLOWED.get(kind, set()) - asked_for:
+                    seen.append((kind, where, leaked))
+        everything = await every_answer(session, world, {}, document)
+        planted = set().union(*(world.found(text) for _status, text in everything.values()))
+    assert not seen, "\n".join(map(str, seen[:60])) + f"\n{len(seen)} in all"
+    assert answered > 500
+    assert len(planted) > 15, planted
+
+
+def quote_of(target: str) -> str:
+    """An error may repeat what was asked for."""
+    return target.partition("?")[0]
+
+
+async def test_a_vault_that_differs_only_where_a_key_does_not_look_gives_it_the_same_answers(
+    live: Live, tmp_path: Path, home: Path, vault: Path, session: aiohttp.ClientSession
+):
+    told: list[dict[tuple[str, str], tuple[int, str]]] = []
+    for has_canaries in (True, False):
+        async with world_of(live, vault, home, has_canaries=has_canaries) as world:
+            async with listeners(world) as heard:
+                await happen(world)
+            document = await get(world.life, "/api/openapi.json")
+            world.ids, world.digests, world.folder = [], [], "Private/folder"  # the same questions in both
+            answers: dict[tuple[str, str], tuple[int, str]] = {}
+            for kind in KINDS:
+                if kind not in WITHOUT_LIMITS:
+                    found = await every_answer(session, world, key(world.life, kind), document)
+                    answers |= {(kind, target): (status, masked(text)) for target, (status, text) in found.items()}
+                    answers[kind, "events"] = (200, masked("".join(sorted(line for line in heard[kind] if line.startswith("data")))))
+            told.append(answers)
+        vault.rename(tmp_path / f"vault of {has_canaries}")
+        home.rename(tmp_path / f"home of {has_canaries}")
+        vault.mkdir()
+        home.mkdir(mode=0o700)
+    one, other = told
+    differing = [(*asked, *where_they_differ(one[asked], other[asked])) for asked in one if one[asked] != other[asked]]
+    assert not differing, "\n".join(map(str, differing[:60])) + f"\n{len(differing)} in all"
+
+
+def where_they_differ(one: tuple[int, str], other: tuple[int, str]) -> tuple[str, str]:
+    """The two answers from just before the first difference."""
+    texts = f"{one[0]} {one[1]}", f"{other[0]} {other[1]}"
+    at = max(len(os.path.commonprefix(texts)) - 40, 0)
+    return texts[0][at : at + 120], texts[1][at : at + 120]
+
+
+async def test_no_change_that_a_narrow_key_asks_for_reaches_or_shows_what_it_does_not_see(
+    live: Live, vault: Path, home: Path, session: aiohttp.ClientSession
+):
+    async with world_of(live, vault, home, has_canaries=True) as world:
+        await happen(world)
+        document = await get(world.life, "/api/openapi.json")
+        before = unseen(vault)
+        seen = []
+        for kind in KINDS:
+            headers = key(world.life, kind)
+            for place, value in changes(document, world):
+                status, text = await changed(session, world.life, place, value, headers)
+                if status >= 500 or (leaked := world.found(text) - ALLOWED.get(kind, set()) - world.found(value)):
+                    seen.append((kind, str(place), value, status, leaked if status < 500 else text[:200]))
+                if unseen(vault) != before and "Shop" in kind:
+                    seen.append((kind, str(place), value, "changed a file that the key does not see"))
+                    before = unseen(vault)
+    assert not seen, "\n".join(map(str, seen[:60])) + f"\n{len(seen)} in all"
+
+
+def unseen(vault: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for folder in ("Private", "Daily") for path in (vault / folder).rglob("*") if path.is_file()}
+
+
+ENDS_THE_WORLD = {"/supervisor/server/stop", "/supervisor/server/restart", "/supervisor/server/start", "/api/auth/settings"}
+
+
+def changes(document: dict, world: World) -> Iterator[tuple[Place, str]]:
+    """Each place of each call that changes something, with ids, digests and paths that the caller should not make use of."""
+    for place in places(document):
+        if place.method == "GET" or place.path in ENDS_THE_WORLD:
+            continue
+        name = place.where.partition(" ")[2]
+        if name in {"id", "run"}:
+            yield from ((place, one) for one in world.ids)
+        elif "base" in name or "version" in name or "digest" in name:
+            yield from ((place, one) for one in world.digests)
+        else:
+            yield from ((place, one) for one in ("Private/watcher.md", "Private/left.md", world.folder))
+
+
+async def changed(session: aiohttp.ClientSession, life: Life, place: Place, value: str, headers: dict[str, str]) -> tuple[int, str]:
+    """The answer, and headers and body as a text."""
+    body = place.body(value)
+    sent: dict[str, object] = {"json": body} if body is not None else {"data": b"# x\n"} if place.method in {"PUT", "POST", "PATCH"} else {}
+    return await answer(session, URL(life.url + place.target(value, raw=False), encoded=True), place.method, headers, **sent)
+
+
+async def test_no_kept_text_is_had_by_its_digest(live: Live, vault: Path, home: Path, session: aiohttp.ClientSession):
+    async with world_of(live, vault, home, has_canaries=True) as world:
+        await happen(world)
+        headers, seen = key(world.life, "everything in Shop"), []
+        for digest in world.digests:
+            for method, target, more in (
+                ("PUT", f"/api/notes/{INSIDE}", {"data": b"# Mine\n", "headers": {"If-Match": f'"{digest}"'}}),
+                ("PATCH", f"/api/notes/{INSIDE}", {"json": {"section": "Facts", "content": "x", "base_hash": digest}}),
+                ("PUT", f"/api/files/{INSIDE}", {"data": b"# Mine\n", "headers": {"If-Match": f'"{digest}"'}}),
+                ("POST", "/api/history/restore", {"json": {"path": INSIDE, "version": digest}}),
+                ("POST", "/api/sync/push", {"json": {"files": [{"path": INSIDE, "content": "# Mine\n", "base_hash": digest}]}}),
+                ("GET", f"/api/notes/{INSIDE}", {"headers": {"If-None-Match": f'"{digest}"'}}),
+            ):
+                sent = {**headers, **more.pop("headers", {})}
+                status, text = await answer(session, world.life.url + target, method, sent, **more)
+                inside = (vault / INSIDE).read_text()
+                if status >= 500 or world.found(text + inside):
+                    seen.append((method, target, digest[:8], status, world.found(text), world.found(inside)))
+    assert not seen, "\n".join(map(str, seen))
