@@ -488,3 +488,22 @@ def wrong(pairs: Sequence[Pair], before: Mapping[str, set[str]], after: Mapping[
             is_there = mark in json.dumps(answers[number]) if place == "(the answer)" else any(path.startswith(place) for path in ends)
             found += [] if is_there or answers[number] is None else [f"{way_in.name} -> {way_out.name}: it is not in {place}"]
     return found
+
+
+async def test_a_person_trusts_what_they_have_read_and_it_is_theirs_from_then_on(live: Live, vault: Path, tmp_path: Path):
+    backend = Obedient()
+    save(vault / "Work/site/clip.md", web(1))
+    save(vault / "Work/site/.claude/skills/s2.md", skill(2))
+    backend.plays[1] = Play(mark=mark_of(1), reads=[use("read_note", path="Work/site/clip.md")], acts=[outside(1)])
+    backend.plays[2] = Play(mark=mark_of(2), acts=[outside(2)])
+    async with scene(live, vault, backend, modules=tmp_path / "modules") as running:
+        for number in (1, 2):
+            await running.play(number, working_directory="Work/site")
+        assert not (vault / "Work/out").exists()
+        assert not backend.plays[2].has_seen
+
+        for path in ("Work/site/clip.md", "Work/site/.claude/skills/s2.md"):
+            await post(running.life, "/api/agents/trust", {"path": path})
+        for number in (1, 2):
+            await running.play(number, working_directory="Work/site")
+            assert mark_of(number) in running.read(f"Work/out/{number}.md")
