@@ -13,6 +13,7 @@ from pathlib import Path
 
 from benchmarks.report import Figure
 from parachuted.events import Bus
+from parachuted.events.audit import Unrecorded
 from parachuted.hooks import Decision, Occurrence
 from parachuted.modules.approved import Approved
 from parachuted.modules.in_process import InProcess
@@ -53,7 +54,7 @@ async def _measured(vault: Path, trust: Trust) -> list[Figure]:
     bus = Bus(lambda: datetime.now(UTC))
     found = Modules(
         trust=trust, make_services=_Services, start_worker=InProcess, bus=bus, asker=_Nobody(), vault=vault,
-        clock=lambda: datetime.now(UTC), report=lambda _subject, _problem: None, preferred={},
+        clock=lambda: datetime.now(UTC), report=lambda _subject, _problem: None, preferred={}, audit=Unrecorded(),
     )  # fmt: skip
     begun = time.perf_counter()
     await found.start()

@@ -192,7 +192,8 @@ class Daemon:
         self._snapshot = Snapshot(folder)
         self.index = self._load_index()
         self.audit = AuditLog(
-            AuditFolder(self._root), Head(folder / AUDIT_HEAD), clock, keep_days=settings.audit.keep_days, written=self.history.last_write()
+            AuditFolder(self._root), Head(folder / AUDIT_HEAD), clock, keep_days=settings.audit.keep_days,
+            written=self.history.last_write(), elapsed=self.elapsed.moment,
         )  # fmt: skip
         self._writes = WriteAudit(self.audit, clock)
         self._causes = Causes(self._state)
@@ -219,7 +220,7 @@ class Daemon:
         self.at_work = AtWork()
         self._build_loop()
         self._token = secrets.token_urlsafe(32)
-        self._door = KeyDoor(Ring(KeyFile(home), clock), settings.auth_mode, self._token, clock)
+        self._door = KeyDoor(Ring(KeyFile(home), clock), settings.auth_mode, self._token, self._latest)
         self._door.listen(self.at_work.recheck)
         self._stopping = asyncio.Event()
         self.is_to_begin_again = False
@@ -231,6 +232,10 @@ class Daemon:
             self.elapsed.keep()
         except OSError as error:
             raise DaemonError(f"{self._home} cannot be written ({error.strerror}); make room there, then start again") from error
+
+    def _latest(self) -> datetime:
+        """The time by which a key has expired: one that has stays so when the wall clock is set back."""
+        return max(self.clock(), self.elapsed.moment())
 
     def _load_index(self) -> Index:
         """The index of the last life; without the state that goes with it, first contact."""
@@ -286,7 +291,7 @@ class Daemon:
             bus.listen(lambda event: expect_heavy("claude") if event.event == "task.queued" else None)
         budget = settings.budget
         runs = RunLimits(runs_per_hour=budget.runs_per_hour, runs_per_day=budget.runs_per_day, runs_per_cause=budget.runs_per_cause)
-        self.budget = Budget(runs, self.history)
+        self.budget = Budget(runs, self.history, self._state, self.elapsed.moment)
         self.worker = Worker(
             state=self._state, queue=self.queue, budget=self.budget, bus=bus, clock=clock, perform=self._perform,
             concurrency=settings.agent.concurrency, backend=self.chosen.backend.name,
@@ -321,7 +326,7 @@ class Daemon:
             stood_at=self.reconciler.stood_at,
         )  # fmt: skip
         keep = Keep(days=self.settings.history.keep_days, megabytes=self.settings.history.keep_mb)
-        retention = Retention(history=self.history, objects=self._objects, keep=keep, clock=self.clock)
+        retention = Retention(history=self.history, objects=self._objects, keep=keep, clock=self.elapsed.moment)
         self.pruning = Pruning(retention, wanted=self._wanted_texts, clock=self.clock, report=self.problems.set)
 
     async def _wanted_texts(self) -> set[str]:
@@ -482,7 +487,16 @@ class Daemon:
             self.search.look()
             self.problems.set("suggestions", self.suggestions.trouble)
             self.problems.set("audit", self.audit.trouble or self.audit.broken)
+            if self.elapsed.is_due:
+                await self._follow_elapsed()
             self.problems.set("state", None if self._journal.exists() else _STATE_IS_GONE)
+
+    async def _follow_elapsed(self) -> None:
+        """Only the jumps of the wall clock between this and a reboot would be unknown after that."""
+        try:
+            await asyncio.to_thread(self.elapsed.keep)
+        except OSError as error:
+            log.warning("the time for limits was not kept", extra={"reason": str(error)})
 
     async def _look_after_keys(self) -> None:
         """See at once what has become of keys.yaml; write only now and then when its keys were used."""
@@ -551,7 +565,8 @@ class Daemon:
             why=Why(self.store, self._objects, self.history), past=self._past, restore=self._restore, pruning=self.pruning,
             rescan=self._rescan, check_notes=Doctor(self.store, self.index).check_notes,
             gateway=self.gateway, sandboxes=self.chosen.sandboxes,
-            clock=self.clock, started=self.clock(), backend=self.chosen.backend.name, backend_reason=self.chosen.reason, most_cost_usd=cost,
+            clock=self.clock, elapsed=self.elapsed.moment, started=self.clock(),
+            backend=self.chosen.backend.name, backend_reason=self.chosen.reason, most_cost_usd=cost,
             model=self.settings.agent.model, full_every_s=self.settings.scan.full_every_s,
             is_watching_by=lambda: "polling" if self.noticer.polling else "events", end=self._end,
         )  # fmt: skip

@@ -140,7 +140,7 @@ def make_modules(
 
     modules = Modules(
         trust=trust, make_services=services_for, start_worker=worker_for, bus=ground.bus, asker=hooks, vault=ground.vault,
-        clock=ground.clock, report=ground.problems.set, preferred=preferred, state=state, origins=agents.origins,
+        clock=ground.clock, report=ground.problems.set, preferred=preferred, audit=agents.audit, state=state, origins=agents.origins,
     )  # fmt: skip
     agent_parts = AgentParts(
         backend=agents.backend, model=agents.model, limits=agents.limits, budget=agents.budget, history=agents.history,

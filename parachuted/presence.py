@@ -1,7 +1,8 @@
-"""Presence: which daemon is running for a home, and that there is only one for a home and for a vault.
+"""Presence: which daemon is running for a home, and that there is only one for a home and for a vault with all its folders.
 
 Kept cheap to import: it is all that `parachute status` needs to know before it asks. A lock held for life is the proof; the record
-beside it only says whom to ask.
+beside it only says whom to ask. A vault is locked for its daemon alone, and the folders that it lies in are locked so that others may
+share them: a daemon on a folder of another's vault, or on a folder that holds one, finds a lock in its way, whatever home it has.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ _RECORD = "daemon.json"
 _LOCK = "daemon.lock"
 _PROBED_S = 0.3
 _STEP_S = 0.01
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY
 
 
 class Presence:
@@ -30,7 +32,9 @@ class Presence:
             os.makedirs(self._run, mode=0o700, exist_ok=True)
             self._hold(os.path.join(self._run, _LOCK), os.O_RDWR | os.O_CREAT, _for_home(home))
             self._forget()  # what a killed daemon left, lest it be taken for ours
-            self._hold(vault, os.O_RDONLY | os.O_DIRECTORY, _for_vault(vault))
+            self._hold(vault, _FOLDER, _for_vault(vault))
+            for above in _folders_above(vault):
+                self._hold(above, _FOLDER, _for_folder_above(vault, above), fcntl.LOCK_SH)
         except OSError as error:
             self._let_go()
             raise DaemonError(f"{error.filename or home} cannot be locked: {error.strerror}") from error
@@ -53,10 +57,10 @@ class Presence:
         if os.path.exists(record):
             os.unlink(record)
 
-    def _hold(self, path: str, flags: int, taken: str) -> None:
+    def _hold(self, path: str, flags: int, taken: str, kind: int = fcntl.LOCK_EX) -> None:
         """Take one lock. Whoever asks whether a daemon runs holds it for a moment too, so one refusal is none."""
         deadline = time.monotonic() + _PROBED_S
-        while (descriptor := _locked(path, flags)) is None:
+        while (descriptor := _locked(path, flags, kind)) is None:
             if time.monotonic() > deadline:
                 self._let_go()
                 raise DaemonError(taken)
@@ -87,12 +91,13 @@ def running_daemon(home: str) -> dict[str, object] | None:
 
 def refuse_second(home: str, vault: str) -> None:
     """Raise the DaemonError that `Presence` would, as far as it is known already: long before a daemon is built."""
-    for path, flags, taken in (
-        (os.path.join(home, "run", _LOCK), os.O_RDWR, _for_home(home)),
-        (vault, os.O_RDONLY | os.O_DIRECTORY, _for_vault(vault)),
+    for path, flags, taken, kind in (
+        (os.path.join(home, "run", _LOCK), os.O_RDWR, _for_home(home), fcntl.LOCK_EX),
+        (vault, _FOLDER, _for_vault(vault), fcntl.LOCK_EX),
+        *((above, _FOLDER, _for_folder_above(vault, above), fcntl.LOCK_SH) for above in _folders_above(vault)),
     ):
         try:
-            is_held = _is_held(path, flags)
+            is_held = _is_held(path, flags, kind)
         except OSError:
             continue  # `Presence` will say what is wrong with it
         if is_held:
@@ -104,21 +109,35 @@ def _for_home(home: str) -> str:
 
 
 def _for_vault(vault: str) -> str:
-    return f"another daemon is already at work on {vault}; a vault has one writer"
+    return f"another daemon is already at work on {vault}, or on a folder inside it; a vault has one writer, for all its folders"
 
 
-def _is_held(path: str, flags: int) -> bool:
-    descriptor = _locked(path, flags)
+def _for_folder_above(vault: str, above: str) -> str:
+    return f"another daemon is already at work on {above}, which holds {vault}; a vault has one writer, for all its folders"
+
+
+def _folders_above(vault: str) -> list[str]:
+    """The folders that the vault lies in, the nearest first, as far as they can be read: no daemon of ours is at work on another one."""
+    found, folder = [], os.path.dirname(os.path.realpath(vault))
+    while folder != os.path.dirname(folder):
+        if os.access(folder, os.R_OK):
+            found.append(folder)
+        folder = os.path.dirname(folder)
+    return found
+
+
+def _is_held(path: str, flags: int, kind: int = fcntl.LOCK_EX) -> bool:
+    descriptor = _locked(path, flags, kind)
     if descriptor is not None:
         os.close(descriptor)
     return descriptor is None
 
 
-def _locked(path: str, flags: int) -> int | None:
+def _locked(path: str, flags: int, kind: int) -> int | None:
     """A descriptor that holds the lock on `path`, or None when someone else does."""
     descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
         return None

@@ -138,3 +138,29 @@ def test_it_imports_nothing_that_is_slow():
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
     assert not {"pathlib", "typing", "asyncio", "logging", "dataclasses", "socket"} & set(loaded)
+
+
+@pytest.mark.parametrize("by", ["its path", "a link"])
+def test_a_daemon_on_a_folder_of_another_s_vault_is_refused_either_way_round(tmp_path, by):
+    outer, inner, beside = tmp_path / "notes", tmp_path / "notes/projects/shop", tmp_path / "notes-of-another"
+    inner.mkdir(parents=True)
+    beside.mkdir()
+    (tmp_path / "link").symlink_to(inner)
+    below = str(inner if by == "its path" else tmp_path / "link")
+    homes = [str(tmp_path / name) for name in ("home-1", "home-2", "home-3")]
+
+    first = Presence(homes[0], str(outer))
+    for refuse in (refuse_second, Presence):
+        with pytest.raises(DaemonError, match=r"at work on .*/notes, which holds .*; a vault has one writer, for all its folders"):
+            refuse(homes[1], below)
+    Presence(homes[1], str(beside)).release()
+    first.release()
+
+    first = Presence(homes[1], below)
+    for refuse in (refuse_second, Presence):
+        with pytest.raises(DaemonError, match=r"at work on .*/notes, or on a folder inside it"):
+            refuse(homes[0], str(outer))
+    neighbour = Presence(homes[2], str(beside))
+    neighbour.release()
+    first.release()
+    Presence(homes[0], str(outer)).release()

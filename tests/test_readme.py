@@ -86,7 +86,7 @@ def test_every_setting_is_described_as_it_is():
 def test_every_event_is_described_as_it_is():
     told = {codes(row[0])[0]: (row[1], tuple(codes(row[2]))) for row in table("event")}
 
-    assert told == {kind.name: (kind.tells, kind.fields) for kind in FACTS.values()}
+    assert told == {kind.name: (kind.tells, tuple(kind.fields)) for kind in FACTS.values()}
 
 
 def test_every_route_is_named_and_nothing_else():

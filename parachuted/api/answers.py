@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 import orjson
 from aiohttp import web
 
+from parachuted.json_limits import check_json
+
 
 def json_answer(document: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     """An answer of that document: dictionaries, lists, tuples, texts, numbers, dataclasses, datetimes with a zone."""
@@ -37,7 +39,8 @@ def pieced_answer(name: str, pieces: Iterable[bytes]) -> web.Response:
 
 
 def json_value(data: bytes) -> object:
-    """What the JSON says. Raises ValueError when it is none, or too deep. Not orjson: names of files may hold lone surrogates."""
+    """What the JSON says. Raises ValueError when it is none, or too much. Not orjson: names of files may hold lone surrogates."""
+    check_json(data)
     try:
         return json.loads(data, parse_constant=_refuse)
     except RecursionError as error:

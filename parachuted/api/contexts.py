@@ -151,7 +151,7 @@ class Contexts:
         wanted = list(dict.fromkeys(paths))
         if len(wanted) > MOST_CHOSEN:
             raise web.HTTPBadRequest(text=f"a session has at most {MOST_CHOSEN} contexts")
-        self._parts.sessions.choose(_session_id(call), wanted)
+        self._parts.sessions.choose(_session_id(call), wanted, call.identity.id)
         return self._session(call)
 
     def _session(self, call: Call) -> web.Response:

@@ -81,7 +81,7 @@ class Health:
                 if task.reason and sight.sees(task.watcher)
             ],
             "freshness": {"behind": [printable(watcher) for watcher in parts.reviews.watchers() if sight.sees(watcher)]},
-            "budget": {**asdict(parts.budget.limits), **parts.budget.used(now)},
+            "budget": {**asdict(parts.budget.limits), **(parts.budget.used() if sees_all else {})},
             "problems": parts.problems.all() if sees_all else {},
             "history": {"texts": size.texts, "bytes": size.text_bytes + size.record_bytes} if sees_all and size is not None else None,
             "modules": [],

@@ -7,8 +7,9 @@ that scope besides.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import datetime
 from functools import partial
 from typing import cast
@@ -21,6 +22,7 @@ from parachuted.api.answers import json_answer, json_bytes, json_value
 from parachuted.api.route import Call, Route
 from parachuted.errors import ParachuteError
 from parachuted.keys import Capability, Identity
+from parachuted.modules.audited import para_ids_of
 from parachuted.modules.finding import Found
 from parachuted.modules.manager import Modules
 from parachuted.modules.results import Response
@@ -42,7 +44,7 @@ _LONG_PREFIX = "/api/modules/"
 _TOOL_WORDS = 3
 _LARGEST_BODY = 16 << 20
 _WRITE_S = 30.0
-_HEARTBEAT_S = 15.0
+_HEARTBEAT_S, _LOOK_S = 15.0, 0.25
 _STILL_HERE = b": still here\n\n"
 
 
@@ -64,6 +66,7 @@ class ModuleCalls:
         route = Route(
             method=request.method, path=f"{_PREFIX}{found.module}{spec.path}", module=found.module, summary=spec.summary,
             capability=cast(Capability, spec.capability), reach="paths", handle=partial(self._serve, found), largest_body=_LARGEST_BODY,
+            recorded_as="module_call",
         )  # fmt: skip
         return route, found.path_values
 
@@ -81,7 +84,7 @@ class ModuleCalls:
             return None
         return Route(
             method="POST", path=f"{_LONG_PREFIX}{module}/tools/{tool}", module=module, capability="write", reach="paths", summary="A tool.",
-            handle=partial(self._call_tool, module, tool),
+            handle=partial(self._call_tool, module, tool), recorded_as="module_call",
         )  # fmt: skip
 
     def recheck(self) -> None:
@@ -100,13 +103,15 @@ class ModuleCalls:
         spec, path, running, authority = found.spec, found.path_values, found.running, self._authority(call)
         if spec.streams:
             return await self._stream(call, running.stream(spec.handler, body, path=path, query=query, authority=authority))
-        return _answer(
-            await running.call(spec.handler, body, path=path, query=query, timeout_s=spec.timeout_s, authority=authority)
-        )  # fmt: skip
+        result = await running.call(spec.handler, body, path=path, query=query, timeout_s=spec.timeout_s, authority=authority)
+        call.para_ids += para_ids_of(result.body if isinstance(result, Response) else result)
+        return _answer(result)
 
     async def _call_tool(self, module: str, tool: str, call: Call) -> web.StreamResponse:
         body = await _body(call)
-        return json_answer({"result": await self._modules.call_tool(module, tool, body, self._authority(call))})
+        result = await self._modules.call_tool(module, tool, body, self._authority(call))
+        call.para_ids += para_ids_of(result)
+        return json_answer({"result": result})
 
     def _authority(self, call: Call) -> Authority:
         """A person asked, through that key or the page: what follows from it reaches no further than the key, and not for longer."""
@@ -117,14 +122,13 @@ class ModuleCalls:
 
     async def _stream(self, call: Call, items: AsyncIterator[object]) -> web.StreamResponse:
         """Server-sent events. What is wrong before the first is an answer of its own, what goes wrong later an event `error`."""
-        async with aclosing(items):  # type: ignore[type-var]
-            first = [item async for item in _first(items)]
-            stream = _Stream(call)
-            self._streams.add(stream)
-            try:
-                return await stream.serve(first, items)
-            finally:
-                self._streams.discard(stream)
+        stream = _Stream(call)
+        self._streams.add(stream)
+        try:
+            async with aclosing(items):  # type: ignore[type-var]
+                return await stream.serve(items)
+        finally:
+            self._streams.discard(stream)
 
 
 class _Stream:
@@ -134,49 +138,71 @@ class _Stream:
         self.identity = call.identity
         self._request, self._response = call.request, web.StreamResponse(headers=_STREAM)
         self._is_over = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._wrote_at = time.monotonic()
+        self._refusal: ParachuteError | None = None
 
     def end(self) -> None:
         self._is_over.set()
 
-    async def serve(self, first: list[object], items: AsyncIterator[object]) -> web.StreamResponse:
-        await self._response.prepare(self._request)
+    async def serve(self, items: AsyncIterator[object]) -> web.StreamResponse:
+        """Raises what the generator raised before its first item."""
         async with asyncio.TaskGroup() as group:
-            writing = group.create_task(self._write_all(first, items), name="a module's stream")
-            watching = group.create_task(self._is_over.wait(), name="its end")
+            writing = group.create_task(self._write_all(items), name="a module's stream")
+            watching = group.create_task(self._watch(), name="its end")
             await asyncio.wait([writing, watching], return_when=asyncio.FIRST_COMPLETED)
-            if not writing.done() and self._request.transport is not None:
-                self._request.transport.abort()
+            if not writing.done():
+                self._cut()
             for task in (writing, watching):
                 task.cancel()
+        if self._refusal is not None:
+            raise self._refusal
         return self._response
 
-    async def _write_all(self, first: list[object], items: AsyncIterator[object]) -> None:
+    async def _watch(self) -> None:
+        """Until it is over or its reader has gone; meanwhile a sign of life now and then, by which what lies between keeps it open."""
+        while not self._is_over.is_set() and self._is_reader_there():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_S):
+                    await self._is_over.wait()
+            if time.monotonic() - self._wrote_at >= _HEARTBEAT_S and not self._writing.locked():
+                try:
+                    await self._write(_STILL_HERE)
+                except (ConnectionError, TimeoutError):
+                    return
+
+    def _is_reader_there(self) -> bool:
+        return self._request.transport is not None and not self._request.transport.is_closing()
+
+    async def _write_all(self, items: AsyncIterator[object]) -> None:
         try:
-            for item in first:
-                await self._write(b"data: " + json_bytes(item) + b"\n\n")
             async for item in items:
                 await self._write(b"data: " + json_bytes(item) + b"\n\n")
+            await self._write(b"")
         except ParachuteError as error:
+            if not self._response.prepared:
+                self._refusal = error
+                return
             await self._write(b"event: error\ndata: " + json_bytes({"message": error.message}) + b"\n\n")
         except (ConnectionError, TimeoutError):
-            if self._request.transport is not None:
-                self._request.transport.abort()  # it went away, which is how streams end, or takes nothing
+            self._cut()  # it went away, which is how streams end, or takes nothing
 
     async def _write(self, data: bytes) -> None:
-        async with asyncio.timeout(_WRITE_S):
+        async with self._writing, asyncio.timeout(_WRITE_S):
+            if not self._response.prepared:
+                await self._response.prepare(self._request)
             await self._response.write(data)
+            self._wrote_at = time.monotonic()
+
+    def _cut(self) -> None:
+        if self._request.transport is not None:
+            self._request.transport.abort()
 
 
 def _place(raw: str) -> str:
     """What a module is asked for: below `/api/<word>` or, as the app has it, below `/api/modules/<word>`."""
     path = unquote(raw)
     return _PREFIX + path.removeprefix(_LONG_PREFIX) if path.startswith(_LONG_PREFIX) else path
-
-
-async def _first(items: AsyncIterator[object]) -> AsyncIterator[object]:
-    async for item in items:
-        yield item
-        return
 
 
 def _answer(result: object) -> web.Response:

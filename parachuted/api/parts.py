@@ -70,6 +70,7 @@ class Parts:
     notice: Callable[[Iterable[str]], Awaitable[None]]
     check_notes: Callable[[], Awaitable[list[Oddity]]]
     clock: Callable[[], datetime]
+    elapsed: Callable[[], datetime]
     started: datetime
     backend: str
     backend_reason: str

@@ -26,7 +26,6 @@ _MODULE = "system"
 _SESSIONS = "Chat/sessions"
 _USAGE_IS_KEPT_S = 5.0
 _MOST_DAYS = 90
-_WHOSE = ("agents", "models", "causes", "sessions", "runs", "notes")
 _UNKNOWN = ("five_hour", "seven_day", "seven_day_sonnet", "seven_day_opus", "extra_usage", "subscription_type", "rate_limit_tier", "error")
 
 
@@ -62,7 +61,7 @@ class Polled:
                 summary="Take the schedule up anew; it is that of the settings, which are read at a start.", answers={200: told.Reloaded},
             ),
             Route(
-                method="GET", path="/api/usage", module=_MODULE, capability="read", reach="paths", handle=self.usage,
+                method="GET", path="/api/usage", module=_MODULE, capability="read", reach="beyond", handle=self.usage,
                 query=UsageQuery, answers={200: told.Usage},
                 summary="What runs took today, what the model cost, and the account's allowance as far as known.",
             ),
@@ -96,17 +95,12 @@ class Polled:
         return json_answer({"status": "ok", "count": len(self._jobs())})
 
     async def usage(self, call: Call) -> web.Response:
-        """`GET /api/usage[?days=N]`. What the account has left is known to Anthropic alone, which is not asked.
-
-        A key for a part of the vault is told sums, and not for whom: runs and causes may be of notes that it does not see.
-        """
+        """`GET /api/usage[?days=N]`. What the account has left is known to Anthropic alone, which is not asked."""
         now, days = time.monotonic(), call.query(UsageQuery).days
         counted, known, spent = self._usage.get(days, (-_USAGE_IS_KEPT_S, {}, None))
         if now - counted >= _USAGE_IS_KEPT_S:
             known, spent = await asyncio.to_thread(self._counted, days)
             self._usage[days] = (now, known, spent)
-        if spent is not None and call.grant.alternatives is not None:
-            spent = {**spent, **{name: [] for name in _WHOSE}}
         return json_answer({**dict.fromkeys(_UNKNOWN), **known, "spent": spent})
 
     async def supervisor(self, call: Call) -> web.Response:
@@ -157,4 +151,4 @@ class Polled:
         midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         today = {"date": f"{midnight:%Y-%m-%d}", **self._parts.history.spent(midnight)}
         budget = self._parts.budget
-        return {"today": today, "budget": {**budget.used(now), **asdict(budget.limits)}}
+        return {"today": today, "budget": {**budget.used(), **asdict(budget.limits)}}

@@ -37,7 +37,7 @@ def event_of(
     names = request.match_info if route is not None else {}
     return AuditEvent(
         at,
-        "api_call",
+        route.recorded_as if route is not None else "api_call",
         caller.source_type,
         caller.source_id,
         route.module if route is not None else "",

@@ -16,6 +16,7 @@ from parachuted.access.run_records import RunAccess
 from parachuted.api.answers import json_value
 from parachuted.api.fields import Nothing, sentence_of
 from parachuted.api.watching import readable
+from parachuted.events.audit import EventType
 from parachuted.keys import Capability, Grant, Identity
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -103,7 +104,8 @@ bound, such as code, settings and the audit, so it takes a grant without paths. 
 class Route:
     """A declaration. `capability` None: open to anyone who gets this far. `answers`: by status, a type for pydantic to describe, or Media.
 
-    `reach` decides whether a key for some paths may make the call; it has no default, so that a new route says it.
+    `reach` decides whether a key for some paths may make the call; it has no default, so that a new route says it. `recorded_as` is what
+    the audit calls a call of it.
 
     `path` is aiohttp's pattern. `largest_body` is in bytes. Names that stand in the path are texts unless `names` says more of them.
     """
@@ -121,6 +123,7 @@ class Route:
     names: Mapping[str, str] = field(default_factory=dict)
     largest_body: int = SMALL_BODY
     has_head: bool = True
+    recorded_as: EventType = "api_call"
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Never reached: the front answers in its place."""

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import resource
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from http import HTTPStatus
 from ipaddress import IPv6Address, IPv6Network, ip_address
@@ -80,16 +81,30 @@ class Server:
             connection.cut()
 
     def takes(self, connection: _Connection, peer: str) -> bool:
-        """Whether there is room for one more from there; it is counted then."""
-        is_here = peer == "here"
-        if len(self._connections) >= self.most or (not is_here and self._peers[peer] >= self.limits.per_peer):
+        """Whether there is room for one more from there; it is counted then. The connection that has asked nothing for the longest time,
+        of the same peer where that one has its share, makes room, so that none is kept out by others that only stand there.
+        """
+        if peer != "here" and self._peers[peer] >= self.limits.per_peer:
+            if not self._make_room([one for one in self._connections if one.peer == peer]):
+                return False
+        elif len(self._connections) >= self.most and not self._make_room(self._connections):
             return False
         self._connections.add(connection)
         self._peers[peer] += 1
         return True
 
+    def _make_room(self, among: Collection[_Connection]) -> bool:
+        idle = min((one for one in among if one.is_idle), key=lambda one: one.heard_at, default=None)
+        if idle is None:
+            return False
+        self.loses(idle, idle.peer or "")
+        idle.cut()
+        return True
+
     def loses(self, connection: _Connection, peer: str) -> None:
-        """It has gone."""
+        """It has gone, or is about to."""
+        if connection not in self._connections:
+            return
         self._connections.discard(connection)
         self._peers[peer] -= 1
         if self._peers[peer] <= 0:
@@ -116,8 +131,8 @@ class _Connection(web.RequestHandler):
     """One connection: aiohttp's, watched. `look` is called once a second."""
 
     __slots__ = (
-        *("_asking_since", "_body", "_body_mark", "_head", "_held_since", "_left", "_peer", "_seen", "_server", "_taken"),
-        "_wire",
+        *("_asking_since", "_body", "_body_mark", "_head", "_held_since", "_left", "_seen", "_server", "_taken", "_wire"),
+        *("heard_at", "peer"),
     )
 
     def __init__(self, server: Server, manager: web.Server, loop: asyncio.AbstractEventLoop) -> None:
@@ -129,13 +144,19 @@ class _Connection(web.RequestHandler):
         self.access_logger, self._logging_enabled = None, False
         self._server = server
         self._wire: asyncio.Transport | None = None
-        self._peer: str | None = None
+        self.peer: str | None = None
+        self.heard_at = loop.time()
         self._asking_since: float | None = loop.time()
         self._head = self._taken = self._seen = 0
         self._body: StreamReader | None = None
         self._body_mark = (0.0, 0)
         self._held_since: float | None = None
         self._left = (0, 0.0)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request of it is being answered, nor has come whole and waits for that."""
+        return self._current_request is None and not self._messages
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take it in, or say that there is no room."""
@@ -144,7 +165,7 @@ class _Connection(web.RequestHandler):
         self._wire = transport
         peer = _peer(transport.get_extra_info("peername"))
         if self._server.takes(self, peer):
-            self._peer = peer
+            self.peer = peer
             super().connection_made(transport)
         else:
             transport.write(_plain(503, "too many connections; come back later"))
@@ -152,17 +173,18 @@ class _Connection(web.RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Forget it."""
-        if self._peer is not None:
-            self._server.loses(self, self._peer)
+        if self.peer is not None:
+            self._server.loses(self, self.peer)
             super().connection_lost(exc)
             self._messages.clear()  # what was refused remembers where, and so keeps what was sent
             self._body = None
 
     def data_received(self, data: bytes) -> None:
         """Count what comes: a head is small and whole soon, and nobody needs to ask much ahead of being answered."""
-        if self._peer is None:
+        if self.peer is None:
             return
         self._taken += len(data)
+        self.heard_at = self._loop.time()
         was_asking = self._is_asking()  # or it is the end of a body, however large
         super().data_received(data)
         if len(self._messages) > self._server.limits.ahead:

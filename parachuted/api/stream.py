@@ -15,7 +15,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from parachuted.api.hearing import Hearing, hearing_of
+from parachuted.access.events import EventFilter
 from parachuted.api.route import Call, Media, Route
 from parachuted.events import Bus, Event
 from parachuted.keys import Identity
@@ -27,11 +27,16 @@ _RESET = b"event: reset\ndata: {}\n\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """What a reader is given: a sign of life every `heartbeat_s`, room for `waiting` events, `write_s` to take what is written."""
+    """What a reader is given: a sign of life every `heartbeat_s`, room for `waiting` events, `write_s` to take what is written.
+
+    There are `readers` at once at most, and `readers_each` of one caller: a stream keeps its connection, of which there are only so many.
+    """
 
     heartbeat_s: float = 15.0
     write_s: float = 30.0
     waiting: int = 8192
+    readers: int = 384
+    readers_each: int = 256
 
 
 def event_document(event: Event, vault: Path) -> dict[str, object]:
@@ -72,11 +77,12 @@ class EventStreams:
         """`GET /api/events`: answer until the reader goes, is too slow, or the daemon ends."""
         if self._is_closed:
             raise web.HTTPServiceUnavailable(text="the daemon is ending")
+        self._refuse_too_many(call.identity)
         request = call.request
         response = web.StreamResponse(headers=_HEADERS)
-        reader = _Reader(call, self._shared(hearing_of(call.identity)), response, self._patience)
+        reader = _Reader(call, self._shared(EventFilter.of_key(call.identity.scopes)), response, self._patience)
         try:
-            for data in (b": parachuted\n\n", *self._missed(request.headers.get("Last-Event-ID", ""), reader.hearing)):
+            for data in (b": parachuted\n\n", *self._missed(request.headers.get("Last-Event-ID", ""), reader.filter)):
                 reader.take(data)
             self._readers.add(reader)
             await response.prepare(request)
@@ -86,6 +92,11 @@ class EventStreams:
         finally:
             self._readers.discard(reader)
         return response
+
+    def _refuse_too_many(self, identity: Identity) -> None:
+        own = sum(reader.identity.id == identity.id for reader in self._readers)
+        if own >= self._patience.readers_each or len(self._readers) >= self._patience.readers:
+            raise web.HTTPServiceUnavailable(text="too many event streams are open; close one, or use one for everything")
 
     async def close(self) -> None:
         """End every stream."""
@@ -108,37 +119,37 @@ class EventStreams:
     def _tell(self, event: Event) -> None:
         frames: dict[int, bytes] = {}
         for reader in tuple(self._readers):
-            data = frames.get(id(reader.hearing))
+            data = frames.get(id(reader.filter))
             if data is None:
-                data = frames[id(reader.hearing)] = self._frame_for(reader.hearing, event)
+                data = frames[id(reader.filter)] = self._frame_for(reader.filter, event)
             if data:
                 reader.take(data)
 
-    def _shared(self, hearing: Hearing) -> Hearing:
+    def _shared(self, events: EventFilter) -> EventFilter:
         """The one that another reader has already, when it is equal: who is told the same is known by it."""
-        return next((reader.hearing for reader in self._readers if reader.hearing == hearing), hearing)
+        return next((reader.filter for reader in self._readers if reader.filter == events), events)
 
-    def _frame_for(self, hearing: Hearing, event: Event) -> bytes:
+    def _frame_for(self, events: EventFilter, event: Event) -> bytes:
         """Empty where the event does not exist for them."""
-        heard = hearing.heard(event)
+        heard = event.heard_by(events)
         return self.frame(heard) if heard is not None else b""
 
-    def _missed(self, last: str, hearing: Hearing) -> list[bytes]:
+    def _missed(self, last: str, events: EventFilter) -> list[bytes]:
         """What came after the id `last`; when some of it is forgotten, or is another life's, that is said first, then all that is known."""
         if not last:
             return []
         life, _, number = last.partition("-")
         is_ours = life == self._life and number.isascii() and number.isdigit() and len(number) < len(str(1 << 63))
         if is_ours and self._bus.remembers(int(number)):
-            return [data for event in self._bus.since(int(number)) if (data := self._frame_for(hearing, event))]
-        return [_RESET, *(data for event in self._bus.since(0) if (data := self._frame_for(hearing, event)))]
+            return [data for event in self._bus.since(int(number)) if (data := self._frame_for(events, event))]
+        return [_RESET, *(data for event in self._bus.since(0) if (data := self._frame_for(events, event)))]
 
 
 class _Reader:
     """One reader. What waits is limited only while it is the reader that is waited for: a burst is no fault of theirs."""
 
-    def __init__(self, call: Call, hearing: Hearing, response: web.StreamResponse, patience: Patience) -> None:
-        self.identity, self.hearing = call.identity, hearing
+    def __init__(self, call: Call, events: EventFilter, response: web.StreamResponse, patience: Patience) -> None:
+        self.identity, self.filter = call.identity, events
         self._response, self._transport, self._patience = response, call.request.transport, patience
         self._waiting: deque[bytes] = deque()
         self._awake = asyncio.Event()

@@ -105,7 +105,7 @@ class Sync:
 
     def __init__(self, parts: Parts, desk: Desk, digests: Digests) -> None:
         self._parts, self._desk, self._digests = parts, desk, digests
-        self._deletions = Deletions(parts.clock)
+        self._deletions = Deletions(parts.elapsed)
         self._views: OrderedDict[Asked, View] = OrderedDict()
 
     def routes(self) -> list[Route]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +12,9 @@ from parachuted.vault import Index, VaultPath
 
 MOST_CHOSEN = 100
 _MOST_SESSIONS = 10_000
+_MOST_SESSIONS_EACH = 1_000
 _MOST_ROWS = 50_000
+_MOST_ROWS_EACH = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +27,10 @@ class Chosen:
 
 
 class SessionContexts:
-    """The table `session_contexts`: session_id, folder_path, added_at; unique by the first two.
+    """The table `session_contexts`: session_id, folder_path, added_at, owner; unique by the first two.
 
-    Beyond some thousands of sessions, the one whose choice is the oldest is forgotten.
+    Beyond a thousand sessions of one owner, that owner's oldest choice is forgotten; beyond some thousands in all, the oldest of the owner
+    who has the most. So no key can push out what others chose.
     """
 
     def __init__(self, state: State, index: Index, clock: Callable[[], datetime]) -> None:
@@ -42,8 +46,11 @@ class SessionContexts:
             for chosen in self._sessions.get(session, {}).values()
         ]
 
-    def choose(self, session: str, paths: Iterable[VaultPath]) -> None:
-        """Let these, and nothing else, be chosen. Raises ValueError for too many, StorageFailedError."""
+    def choose(self, session: str, paths: Iterable[VaultPath], owner: str = "") -> None:
+        """Let these, and nothing else, be chosen; the session is counted for `owner`, the key that chose for it first.
+
+        Raises ValueError for too many, StorageFailedError.
+        """
         wanted = dict.fromkeys(paths)
         if len(wanted) > MOST_CHOSEN:
             raise ValueError(f"a session has at most {MOST_CHOSEN} contexts")
@@ -55,9 +62,12 @@ class SessionContexts:
             rows = {path: known.get(path) or Chosen(folder_path=path, added_at=now) for path in wanted}
             if rows:
                 self._sessions[session] = rows
+                self._owners.setdefault(session, owner)
                 for chosen in rows.values():
                     self._keep(session, chosen)
-                self._forget_oldest()
+                self._forget_oldest(self._owners[session])
+            else:
+                self._owners.pop(session, None)
 
     def follow(self, moved: Mapping[VaultPath, VaultPath]) -> int:
         """Old files have become the contexts of folders: sessions that chose a file have chosen the folder. How many choices that were."""
@@ -74,23 +84,39 @@ class SessionContexts:
 
     def _keep(self, session: str, chosen: Chosen) -> None:
         row = {"session_id": session, "folder_path": chosen.folder_path, "added_at": chosen.added_at, "was": chosen.was}
+        row["owner"] = self._owners.get(session, "")
         self._table.put(_key(session, chosen.folder_path), row)
 
-    def _forget_oldest(self) -> None:
+    def _forget_oldest(self, owner: str) -> None:
+        counts = Counter(self._owners.get(session, "") for session in self._sessions)
+        while counts[owner] > _MOST_SESSIONS_EACH or self._rows_of(owner) > _MOST_ROWS_EACH:
+            self._forget_oldest_of(owner)
+            counts[owner] -= 1
         while len(self._sessions) > _MOST_SESSIONS or sum(map(len, self._sessions.values())) > _MOST_ROWS:
-            oldest = next(iter(self._sessions))
-            for path in self._sessions.pop(oldest):
-                self._table.drop(_key(oldest, path))
+            largest = max(counts, key=lambda one: counts[one])
+            self._forget_oldest_of(largest)
+            counts[largest] -= 1
+
+    def _rows_of(self, owner: str) -> int:
+        return sum(len(rows) for session, rows in self._sessions.items() if self._owners.get(session, "") == owner)
+
+    def _forget_oldest_of(self, owner: str) -> None:
+        oldest = next(session for session in self._sessions if self._owners.get(session, "") == owner)
+        self._owners.pop(oldest, None)
+        for path in self._sessions.pop(oldest):
+            self._table.drop(_key(oldest, path))
 
     def _load(self) -> None:
         """Everything from the table; also when changes to it were undone."""
         self._sessions: dict[str, dict[VaultPath, Chosen]] = {}
+        self._owners: dict[str, str] = {}
         for row in self._table:
             was = row.get("was")
             chosen = Chosen(
                 folder_path=VaultPath(row["folder_path"]), added_at=row["added_at"], was=None if was is None else VaultPath(was)
             )
             self._sessions.setdefault(row["session_id"], {})[chosen.folder_path] = chosen
+            self._owners.setdefault(row["session_id"], row.get("owner", ""))
 
 
 def _key(session: str, path: str) -> str:

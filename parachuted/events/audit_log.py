@@ -51,10 +51,14 @@ class AuditLog:
 
     def __init__(
         self, folder: AuditFolder, head: Head, clock: Callable[[], datetime], *, keep_days: int, written: int = 0,
-        pace: AuditPace | None = None,
+        pace: AuditPace | None = None, elapsed: Callable[[], datetime] | None = None,
     ) -> None:  # fmt: skip
-        """`keep_days`: days whose files are kept; 0 for ever. `written`: the newest record of a write, where no audit was kept before."""
+        """`keep_days`: days whose files are kept; 0 for ever. `written`: the newest record of a write, where no audit was kept before.
+
+        `elapsed` is the time by which files grow old, where that is not `clock`: no jump of the wall clock may move it.
+        """
         self.folder, self.head, self._clock, self._keep_days = folder, head, clock, keep_days
+        self._elapsed = elapsed if elapsed is not None else clock
         self._pace = pace or AuditPace()
         self._queue: deque[AuditEvent] = deque()
         self._own: deque[AuditEvent] = deque()
@@ -199,11 +203,11 @@ class AuditLog:
 
     def _tend(self) -> None:
         """Once a day: remove what is older than is to be kept. The line that says so is written first."""
-        today = self._clock().astimezone(UTC).date()
+        today = self._elapsed().astimezone(UTC).date()
         if self._tended == today.isoformat():
             return
         if self._keep_days:
-            self._remove((today - timedelta(days=self._keep_days)).isoformat(), today)
+            self._remove((today - timedelta(days=self._keep_days)).isoformat(), self._clock().astimezone(UTC).date())
         self._tended = today.isoformat()
 
     def _remove(self, before: str, now: date) -> None:

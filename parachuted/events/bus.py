@@ -6,10 +6,11 @@ import logging
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 
+from parachuted.access.events import EventFilter
 from parachuted.events.catalog import CATALOG, FACTS, EventKind
 
 log = logging.getLogger(__name__)
@@ -22,9 +23,24 @@ class Event:
     """Something that has happened. `id` counts up from 1 in each life of the daemon."""
 
     id: int
-    event: str
+    kind: EventKind
     timestamp: datetime
     data: Mapping[str, object]
+
+    @property
+    def event(self) -> str:
+        """Its name."""
+        return self.kind.name
+
+    def heard_by(self, listener: EventFilter) -> Event | None:
+        """The event as it exists for that listener; the very same where nothing is left out; None: it does not."""
+        found = listener.heard(self.kind, self.data)
+        if found is None:
+            return None
+        name, data = found
+        if data is self.data and name == self.kind.name:
+            return self
+        return replace(self, kind=self.kind if name == self.kind.name else CATALOG[name], data=data)
 
 
 class Bus:
@@ -51,7 +67,7 @@ class Bus:
         """
         kind = FACTS.get(event) or self._declared[event]
         self._count += 1
-        happened = Event(id=self._count, event=kind.name, timestamp=self._clock(), data=data)
+        happened = Event(id=self._count, kind=kind, timestamp=self._clock(), data=data)
         self._last.append(happened)
         self._untold.append(happened)
         if not self._is_telling:
@@ -64,6 +80,8 @@ class Bus:
             raise ValueError(f"{kind.name[:80]!r} is no name for an event; write <module>.<what>, in small letters")
         if kind.name in CATALOG or kind.blocks:
             raise ValueError(f"{kind.name} is not a module's to declare: it is the catalogue's, or tells of what has not happened")
+        if kind.publisher != kind.name.partition(".")[0]:
+            raise ValueError(f"{kind.name} begins with another name than that of its publisher, {kind.publisher}")
         self._declared[kind.name] = kind
 
     def withdraw(self, name: str) -> None:

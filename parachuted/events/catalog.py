@@ -6,148 +6,238 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from parachuted.access.fields import PATH_KINDS, FieldKind
+
+_PATH, _PATHS, _TEXT, _TEXTS, _FREE, _MESSAGE, _ID, _IDS, _NUMBER, _FLAG = FieldKind
+
+_LENT = frozenset({"daily", "chat", "brain"})
+_SCOPES = {
+    "file": "vault",
+    **dict.fromkeys(("watch", "task", "run", "budget", "tool", "permission", "suggestion"), "curator"),
+    **dict.fromkeys(("session", "context"), "chat"),
+    **{name: name for name in _LENT},
+}
+_OTHER_SCOPE = "system"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventKind:
-    """A kind of event: its name, what it tells, and the fields of its `data`.
+    """A kind of event: its name, what it tells, and of what kind each field of its `data` is.
 
     `blocks`: it is told before the act, to hooks alone, and any of them may object; it is no fact, so the bus does not carry it.
-    `claude`: the name that Claude Code's hooks have for it.
+    `claude`: the name that Claude Code's hooks have for it. `publisher`: the module that publishes it; None: the core does.
+    ValueError where a field has no kind, or words are of notes that no field names.
     """
 
     name: str
     tells: str
-    fields: tuple[str, ...]
+    fields: Mapping[str, FieldKind]
     blocks: bool = False
     claude: str = ""
+    publisher: str | None = None
+
+    def __post_init__(self) -> None:
+        untyped = [field for field, kind in self.fields.items() if not isinstance(kind, FieldKind)]
+        if untyped:
+            raise ValueError(f"{self.name}: the field {untyped[0][:80]} needs one of the kinds {', '.join(FieldKind)}")
+        quoting = [field for field, kind in self.fields.items() if kind is FieldKind.TEXT]
+        if quoting and PATH_KINDS.isdisjoint(self.fields.values()):
+            raise ValueError(f"{self.name}: {quoting[0][:80]} is text of a note that no field names; add a path, or make it free")
+
+    @property
+    def scope(self) -> str:
+        """The module that a key must be allowed to read in to hear of it."""
+        if self.publisher is not None:
+            return self.publisher
+        return _SCOPES.get(self.name.partition(".")[0], _OTHER_SCOPE)
 
 
-_CHANGE = ("path", "by", "run", "causes", "digest")
+_CHANGE = {"path": _PATH, "by": _ID, "run": _ID, "causes": _IDS, "digest": _ID}
 _KINDS = (
     EventKind(name="file.created", tells="A file is new in the vault.", fields=_CHANGE),
     EventKind(name="file.modified", tells="A file's content is another.", fields=_CHANGE),
-    EventKind(name="file.moved", tells="A file has another path, perhaps with another content too.", fields=(*_CHANGE, "from")),
+    EventKind(name="file.moved", tells="A file has another path, perhaps with another content too.", fields={**_CHANGE, "from": _PATH}),
     EventKind(name="file.deleted", tells="A file is gone.", fields=_CHANGE),
     EventKind(
         name="watch.declared",
         tells="A note says what it watches, anew or otherwise than before.",
-        fields=("watcher", "patterns", "problems"),
+        fields={"watcher": _PATH, "patterns": _TEXT, "problems": _TEXT},
     ),
-    EventKind(name="watch.removed", tells="A note watches nothing any more.", fields=("watcher",)),
-    EventKind(name="task.queued", tells="A watcher has something to review.", fields=("task", "watcher", "paths", "causes", "due")),
-    EventKind(name="task.started", tells="An agent has begun on a task.", fields=("task", "watcher", "run", "backend")),
-    EventKind(name="task.finished", tells="A task is done with.", fields=("task", "watcher", "run", "outcome")),
-    EventKind(name="run.finished", tells="An agent's run has ended.", fields=("run", "watcher", "outcome", "reason", "paths", "cost_usd")),
+    EventKind(name="watch.removed", tells="A note watches nothing any more.", fields={"watcher": _PATH}),
     EventKind(
-        name="run.undone", tells="A run, and what followed from it, was taken back.", fields=("run", "runs", "paths", "kept", "undo")
+        name="task.queued",
+        tells="A watcher has something to review.",
+        fields={"task": _ID, "watcher": _PATH, "paths": _PATHS, "causes": _IDS, "due": _ID},
+    ),
+    EventKind(
+        name="task.started", tells="An agent has begun on a task.", fields={"task": _ID, "watcher": _PATH, "run": _ID, "backend": _ID}
+    ),
+    EventKind(name="task.finished", tells="A task is done with.", fields={"task": _ID, "watcher": _PATH, "run": _ID, "outcome": _ID}),
+    EventKind(
+        name="run.finished",
+        tells="An agent's run has ended.",
+        fields={"run": _ID, "watcher": _PATH, "outcome": _ID, "reason": _FREE, "paths": _PATHS, "cost_usd": _NUMBER},
+    ),
+    EventKind(
+        name="run.undone",
+        tells="A run, and what followed from it, was taken back.",
+        fields={"run": _ID, "runs": _MESSAGE, "paths": _PATHS, "kept": _TEXTS, "undo": _ID},
     ),
     EventKind(
         name="permission.requested",
         tells="An agent asks a person for more than it was given.",
-        fields=("id", "run", "session", "agent", "kind", "what", "why", "until"),
+        fields={"id": _ID, "run": _ID, "session": _ID, "agent": _ID, "kind": _ID, "what": _FREE, "why": _FREE, "until": _ID},
     ),
     EventKind(
         name="permission.answered",
         tells="A question of an agent was answered: once, session or never; or it is over: unanswered or ended.",
-        fields=("id", "run", "session", "agent", "kind", "what", "answer"),
+        fields={"id": _ID, "run": _ID, "session": _ID, "agent": _ID, "kind": _ID, "what": _FREE, "answer": _ID},
     ),
-    EventKind(name="vault.problem", tells="Something about the vault needs a person, or no longer does.", fields=("subject", "problem")),
-    EventKind(name="budget.exceeded", tells="A task waits, since a budget is used up.", fields=("task", "watcher", "budget", "limit")),
+    EventKind(
+        name="vault.problem",
+        tells="Something about the vault needs a person, or no longer does.",
+        fields={"subject": _MESSAGE, "problem": _MESSAGE},
+    ),
+    EventKind(
+        name="budget.exceeded",
+        tells="A task waits, since a budget is used up.",
+        fields={"task": _ID, "watcher": _PATH, "budget": _ID, "limit": _NUMBER},
+    ),
     EventKind(
         name="session.start",
         tells="A session of chat or of the journal begins.",
-        fields=("session_id", "module", "working_directory"),
+        fields={"session_id": _ID, "module": _ID, "working_directory": _PATH},
         claude="SessionStart",
     ),
     EventKind(
         name="session.end",
         tells="A session was closed, or nothing came for so long that it is over.",
-        fields=("session_id", "message_count", "duration"),
+        fields={"session_id": _ID, "message_count": _NUMBER, "duration": _NUMBER},
         claude="SessionEnd",
     ),
     EventKind(
         name="daily.entry.created",
+        publisher="daily",
         tells="An entry of the journal was saved for the first time.",
-        fields=("entry_id", "entry_path", "content", "audio_path"),
+        fields={"entry_id": _ID, "entry_path": _PATH, "content": _TEXT, "audio_path": _PATH, "causes": _IDS},
     ),
     EventKind(
-        name="daily.reflection.completed", tells="A reflection on a day was written.", fields=("date", "agent", "output_path", "status")
+        name="daily.reflection.completed",
+        publisher="daily",
+        tells="A reflection on a day was written.",
+        fields={"date": _ID, "agent": _ID, "output_path": _PATH, "status": _ID, "causes": _IDS},
     ),
     EventKind(
         name="chat.session.created",
+        publisher="chat",
         tells="There is a new conversation.",
-        fields=("session_id", "title", "module", "source", "working_directory"),
+        fields={"session_id": _ID, "title": _MESSAGE, "module": _ID, "source": _ID, "working_directory": _PATH, "causes": _IDS},
     ),
     EventKind(
         name="chat.session.message",
+        publisher="chat",
         tells="A message of a conversation was stored.",
-        fields=("session_id", "message_id", "role", "source", "message_count"),
+        fields={"session_id": _ID, "message_id": _ID, "role": _ID, "source": _ID, "message_count": _NUMBER, "causes": _IDS},
     ),
     EventKind(
         name="context.limit.approaching",
         tells="A session's context is nearly full, and will be compacted.",
-        fields=("session_id", "token_count", "threshold"),
+        fields={"session_id": _ID, "token_count": _NUMBER, "threshold": _NUMBER},
     ),
     EventKind(
         name="brain.mention.detected",
+        publisher="brain",
         tells="A text mentions something that Brain knows.",
-        fields=("source_id", "para_id", "confidence"),
+        fields={"source_id": _ID, "para_id": _ID, "confidence": _NUMBER, "causes": _IDS},
     ),
     EventKind(
         name="tool.after",
         tells="An agent's tool call has ended.",
-        fields=("tool_name", "tool_input", "tool_use_id", "tool_response", "duration_ms"),
+        fields={"tool_name": _ID, "tool_input": _FREE, "tool_use_id": _ID, "tool_response": _FREE, "duration_ms": _NUMBER},
         claude="PostToolUse",
     ),
-    EventKind(name="module.enabled", tells="A module is running.", fields=("name", "version", "hash")),
-    EventKind(name="module.disabled", tells="A module was stopped.", fields=("name", "version")),
-    EventKind(name="module.failed", tells="A module does not run, or no longer does.", fields=("name", "version", "error")),
+    EventKind(name="module.enabled", tells="A module is running.", fields={"name": _ID, "version": _ID, "hash": _ID}),
+    EventKind(name="module.disabled", tells="A module was stopped.", fields={"name": _ID, "version": _ID}),
     EventKind(
-        name="module.changed", tells="A module's folder is not what was approved; the approved version goes on.", fields=("name", "hash")
+        name="module.failed", tells="A module does not run, or no longer does.", fields={"name": _ID, "version": _ID, "error": _FREE}
+    ),
+    EventKind(
+        name="module.changed",
+        tells="A module's folder is not what was approved; the approved version goes on.",
+        fields={"name": _ID, "hash": _ID},
     ),
     EventKind(
         name="suggestion.created",
         tells="An agent or a module suggests a change, which waits for somebody to decide.",
-        fields=("id", "action", "path", "target_module", "source_agent", "run", "causes"),
+        fields={"id": _ID, "action": _ID, "path": _PATH, "target_module": _ID, "source_agent": _ID, "run": _ID, "causes": _IDS},
     ),
     EventKind(
         name="suggestion.resolved",
         tells="A suggestion was approved, changed, rejected, or can no longer be done.",
-        fields=("id", "action", "path", "target_module", "source_agent", "run", "causes", "status", "resolved_by", "applied_run"),
+        fields={
+            "id": _ID,
+            "action": _ID,
+            "path": _PATH,
+            "target_module": _ID,
+            "source_agent": _ID,
+            "run": _ID,
+            "causes": _IDS,
+            "status": _ID,
+            "resolved_by": _ID,
+            "applied_run": _ID,
+        },
     ),
-    EventKind(name="hook.failed", tells="A hook did not do what it was asked.", fields=("hook", "event", "error")),
+    EventKind(name="hook.failed", tells="A hook did not do what it was asked.", fields={"hook": _MESSAGE, "event": _ID, "error": _FREE}),
     EventKind(
         name="write.before",
         tells="Something is about to be written in the vault.",
-        fields=("path", "from", "actor", "run", "causes", "operation", "base", "digest", "sections", "frontmatter"),
+        fields={
+            "path": _PATH,
+            "from": _PATH,
+            "actor": _ID,
+            "run": _ID,
+            "causes": _IDS,
+            "operation": _ID,
+            "base": _ID,
+            "digest": _ID,
+            "sections": _TEXT,
+            "frontmatter": _TEXT,
+        },
         blocks=True,
     ),
     EventKind(
         name="bubble.before",
         tells="A watcher is about to be woken.",
-        fields=("watcher", "run", "paths", "causes", "most_cost_usd"),
+        fields={"watcher": _PATH, "run": _ID, "paths": _PATHS, "causes": _IDS, "most_cost_usd": _NUMBER},
         blocks=True,
     ),
     EventKind(
         name="tool.before",
         tells="An agent is about to call a tool.",
-        fields=("tool_name", "tool_input", "tool_use_id"),
+        fields={"tool_name": _ID, "tool_input": _FREE, "tool_use_id": _ID},
         blocks=True,
         claude="PreToolUse",
     ),
-    EventKind(name="module.load.before", tells="A module's code is about to be loaded.", fields=("name", "version", "hash"), blocks=True),
-    EventKind(name="prompt.before", tells="An agent is about to be asked.", fields=("prompt",), blocks=True, claude="UserPromptSubmit"),
+    EventKind(
+        name="module.load.before",
+        tells="A module's code is about to be loaded.",
+        fields={"name": _ID, "version": _ID, "hash": _ID},
+        blocks=True,
+    ),
+    EventKind(
+        name="prompt.before", tells="An agent is about to be asked.", fields={"prompt": _FREE}, blocks=True, claude="UserPromptSubmit"
+    ),
     EventKind(
         name="stop.before",
         tells="An agent is about to end its work.",
-        fields=("stop_hook_active", "last_assistant_message"),
+        fields={"stop_hook_active": _FLAG, "last_assistant_message": _FREE},
         blocks=True,
         claude="Stop",
     ),
     EventKind(
         name="compact.before",
         tells="A session's context is about to be compacted.",
-        fields=("trigger", "custom_instructions"),
+        fields={"trigger": _ID, "custom_instructions": _FREE},
         blocks=True,
         claude="PreCompact",
     ),
@@ -157,6 +247,5 @@ CATALOG: Mapping[str, EventKind] = MappingProxyType({kind.name: kind for kind in
 FACTS: Mapping[str, EventKind] = MappingProxyType({kind.name: kind for kind in _KINDS if not kind.blocks})
 """Those that have happened when they are told: what the bus and the event stream carry."""
 
-_LENT = frozenset({"daily", "chat", "brain"})
 CORE = frozenset(name.partition(".")[0] for name in CATALOG) - _LENT
 """First words that are the core's alone: no module's event begins with one. For Daily, Chat and Brain there are events to tell."""

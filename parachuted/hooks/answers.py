@@ -11,6 +11,7 @@ from parachuted.hooks.decision import Answer, Permission
 from parachuted.hooks.hook import Hook
 from parachuted.hooks.names import claude_name, is_blocking
 from parachuted.hooks.runner import Ran
+from parachuted.json_limits import check_json
 
 _BLOCKED = 2
 _TEXT_IS_CONTEXT = frozenset({"prompt.before", "session.start", "compact.before"})
@@ -92,6 +93,7 @@ def _read_output(hook: Hook, text: str, *, is_cut: bool, fails_closed: bool) -> 
     if not text.startswith("{"):
         return Answer(hook=hook.id, context=_as_context(hook, text))
     try:
+        check_json(text.encode())
         value = json.loads(text)
     except (ValueError, RecursionError):
         what = "printed more than is read" if is_cut else "printed what begins as JSON and is none"

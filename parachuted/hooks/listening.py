@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from parachuted.access.events import EventFilter
 from parachuted.errors import ParachuteError
 from parachuted.events import CORE, Bus, Change, Event
 from parachuted.hooks.occurrence import Occurrence
@@ -20,6 +21,7 @@ from parachuted.hooks.told import module_of, told_cause, told_data
 from parachuted.vault import NOTE_SUFFIXES, Objects, changed_units, diff_of, meaning, parse_note, printable
 from parachuted.vault.meaning import WHOLE
 
+_HEARS = EventFilter.of_person()  # a hook is a program of the person's own, from whom no file is kept
 _ASKED_WHERE_IT_HAPPENS = frozenset({"tool.after"})
 _MOST_WAITING = 1000
 _AT_ONCE = 64
@@ -101,7 +103,7 @@ class Listening:
         self._end()
 
     def _heard(self, event: Event) -> None:
-        if not self._hooks.wants(event.event) or event.event in _ASKED_WHERE_IT_HAPPENS:
+        if not self._hooks.wants(event.event) or event.event in _ASKED_WHERE_IT_HAPPENS or event.heard_by(_HEARS) is None:
             return
         if len(self._waiting) >= _MOST_WAITING:
             self._taken()

@@ -1,7 +1,7 @@
 """Modules: what anyone can add, with the names that its author needs. The daemon's parts are imported from their own files."""
 
 from parachuted.grants.agent_config import AgentConfig, SandboxConfig
-from parachuted.modules.declare import event, mcp_tool, route, schedule
+from parachuted.modules.declare import event, interface, mcp_tool, route, schedule
 from parachuted.modules.module import Module
 from parachuted.modules.results import Response
 from parachuted.modules.services import Hit, Services, StateAccess, VaultAccess
@@ -16,6 +16,7 @@ __all__ = [
     "StateAccess",
     "VaultAccess",
     "event",
+    "interface",
     "mcp_tool",
     "route",
     "schedule",

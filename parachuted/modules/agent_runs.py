@@ -161,7 +161,7 @@ class AgentRuns:
                 budget.give_back(run.task)
 
     def _exceeded(self, task: Task) -> str | None:
-        over = self._parts.budget.exceeded(self._parts.clock())
+        over = self._parts.budget.exceeded()
         if over is None and not self._parts.budget.causes_left(task):
             over = self._parts.budget.cause_exceeded()
         return None if over is None else str(over)

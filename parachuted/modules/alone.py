@@ -12,14 +12,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from parachuted.access.authority import NOBODY, Authority, current
-from parachuted.errors import AgentFailedError, NotFoundError
-from parachuted.events import Bus, Event, load_ignore
+from parachuted.access.events import EventFilter
+from parachuted.errors import ActRefusedError, AgentFailedError, NotFoundError
+from parachuted.events import CATALOG, Bus, load_ignore
 from parachuted.events.audit import Caller
 from parachuted.modules.access import BoundedVault, VaultParts
 from parachuted.modules.approved import Approved
 from parachuted.modules.bounds import Bounds
 from parachuted.modules.finding import Routes
-from parachuted.modules.hearing import heard
 from parachuted.modules.in_process import InProcess
 from parachuted.modules.install import LITTER
 from parachuted.modules.manifest import FILE, Manifest, read_manifest
@@ -84,10 +84,10 @@ class Alone:
         if not any(spec.event == name for spec in specs):
             raise NotFoundError(f"{self._running.declared.name} does not hear {name}")
         await self._given.see()
-        happened = heard(self._given.event(name, data), self._given.bounds)
-        for spec in specs if happened is not None else ():
-            if happened is not None and spec.event == happened.event:
-                await self._running.tell(spec.handler, happened.data, authority=Authority(asked_by="event"))
+        heard, shown = self._given.heard(name, data) or ("", {})
+        for spec in specs:
+            if spec.event == heard:
+                await self._running.tell(spec.handler, shown, authority=Authority(asked_by="event"))
 
     def interface(self, name: str) -> object | None:
         """An object that it provides; each of its methods is awaited."""
@@ -130,7 +130,7 @@ class _Given:
     """The services of one module, with a store, an index and search of its own."""
 
     def __init__(self, manifest: Manifest, vault: Path, private: Path, closing: ExitStack) -> None:
-        self.name = manifest.name
+        self.name, self._requires = manifest.name, manifest.optional_requires
         self.log = logging.getLogger(f"parachuted.modules.{self.name}")
         self.config: Mapping[str, object] = {}
         self.interfaces: Mapping[str, object] = {}
@@ -142,6 +142,7 @@ class _Given:
         self.state = ModuleState(private / "state", _acted_on)
         self._bus = Bus(_now)
         self._publishing = Publishing(self._bus)
+        self._publishing.declare(manifest)
         root, self._index = VaultRoot(vault), Index()
         self._scanner = Scanner(root, self._index, load_ignore(root))
         objects, history = Objects(private / "objects"), History(private / "history.db")
@@ -161,6 +162,8 @@ class _Given:
         self.published.append((event, data))
 
     def get_interface(self, name: str) -> object | None:
+        if name not in self._requires:
+            raise ActRefusedError(f"the module {self.name} may not use {name[:80]}: its manifest does not name it in optional_requires")
         return self.interfaces.get(name)
 
     async def run_agent(self, agent: str, prompt: str, _options: Mapping[str, object]) -> str:
@@ -173,8 +176,10 @@ class _Given:
         self.suggested.append((action, path, payload))
         return f"s{len(self.suggested):010d}"
 
-    def event(self, name: str, data: Mapping[str, object]) -> Event:
-        return Event(id=1, event=name, timestamp=_now(), data=data)
+    def heard(self, name: str, data: Mapping[str, object]) -> tuple[str, Mapping[str, object]] | None:
+        """The event as the module hears it. What another module declares is not known here, so its event is heard as it is."""
+        kind = CATALOG.get(name)
+        return (name, data) if kind is None else EventFilter.of_module(self.name, self.bounds.reads).heard(kind, data)
 
     async def see(self) -> None:
         """Know what is in the vault now, as the daemon would a moment after whoever put it there."""

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from parachuted.access.authority import Authority
 from parachuted.errors import ParachuteError, StorageFailedError
+from parachuted.modules.audited import ModuleAudit
 from parachuted.modules.declared import Declared, ScheduleSpec
 from parachuted.modules.running import Running
 from parachuted.modules.schedules import next_time
@@ -25,8 +26,8 @@ _LIMIT_S = 900.0
 class Clockwork:
     """The schedules of the modules that run. `state` keeps when each last ran, so that what the daemon slept through runs once."""
 
-    def __init__(self, clock: Callable[[], datetime], state: State | None) -> None:
-        self._clock = clock
+    def __init__(self, clock: Callable[[], datetime], state: State | None, audit: ModuleAudit) -> None:
+        self._clock, self._audit = clock, audit
         self._table = state.table(_TABLE) if state is not None else None
         self._last: dict[str, datetime] = {}
         self._specs: dict[str, tuple[Running, ScheduleSpec]] = {}
@@ -62,7 +63,8 @@ class Clockwork:
     async def _run(self, key: str, running: Running, spec: ScheduleSpec) -> None:
         try:
             tick = Authority(causes=(new_id("c", self._clock()),), asked_by="clock", entry="schedule")
-            await running.tell(spec.handler, {}, timeout_s=_LIMIT_S, authority=tick)
+            with self._audit.call("daemon", "clock", key.partition("/")[0], f"schedule {spec.handler}", tick):
+                await running.tell(spec.handler, {}, timeout_s=_LIMIT_S, authority=tick)
         except ParachuteError as error:
             log.warning("a module's schedule failed", extra={"schedule": key, "error": error.message})
         except Exception:  # a module's callback, wherever it runs

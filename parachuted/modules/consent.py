@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from parachuted.grants.agent_config import AgentConfig
 from parachuted.modules.approved import TrustLevel
+from parachuted.modules.in_code import InCode
 from parachuted.modules.manifest import Manifest
 from parachuted.modules.tree import Tree
-from parachuted.modules.visible import visible
+from parachuted.visible import USUAL_COLUMNS, fact, quoted, visible, wrapped
 
 _NOTHING = "nothing"
+_ANY_COMMAND, _ANY_HOST, _ONLY = "any command", "any host", "only "
+_MOST = 10_000  # characters of what is approved: it is shown whole
+_TOLD_ELSEWHERE = frozenset({"module", "says", "from", "holds"})  # by the difference of the files
 _RUNS = {
     "verified": "inside the daemon: its files are signed by the makers of parachuted",
     "trusted": "inside the daemon, with all that the daemon may do: its permissions bound what it is offered, not what its code could do",
@@ -27,8 +31,20 @@ class AgentConsent:
     description: str
     may: str
     paths: tuple[str, ...]
+    lane: tuple[str, ...]
     bash: str
     network: str
+
+    def lines(self) -> tuple[str, ...]:
+        """What it may, a line each."""
+        return (
+            fact("agent", f"{self.name} may {self.may}"),
+            *((quoted("  says", self.description),) if self.description else ()),
+            *_each("  where", self.paths, _NOTHING),
+            *(quoted("  always", f"{path} (written even after it has read a stranger's text)") for path in self.lane),
+            _words("  shell", self.bash),
+            _words("  network", self.network),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +69,7 @@ class Consent:
     agents: tuple[AgentConsent, ...]
     tools: tuple[str, ...]
     hears: tuple[str, ...]
+    schedules: tuple[str, ...]
     provides: tuple[str, ...]
     prefix: str
     dependencies: tuple[str, ...]
@@ -62,38 +79,59 @@ class Consent:
     added: tuple[str, ...] = ()
 
     def lines(self) -> tuple[str, ...]:
-        """All of it, a line each."""
+        """All of it, a line each: what the module says in its own words stands behind a mark, which nothing else does.
+
+        What decides comes last, where it is in sight when the question is asked.
+        """
         return (
-            f"{self.name} {self.version}: {self.description or 'no description'}",
-            f"from      {self.source}{f' at {self.commit}' if self.commit else ''}, {self.files} files, {self.size:,} bytes",
-            f"runs      {_RUNS[self.trust]}",
-            f"reads     {_listed(self.reads)}",
-            f"writes    {_listed(self.writes)}",
-            f"shell     {self.bash}",
-            f"network   {_listed(self.network)}",
-            f"uses      {_listed(self.mcp)} of other modules' tools",
-            *(f"agent     {_agent_line(agent)}" for agent in self.agents),
-            *(f"tool      {tool}" for tool in self.tools),
-            f"hears     {_listed(self.hears) if self.hears else 'nothing that the manifest names'}",
-            f"provides  {_listed(self.provides)}",
-            f"answers   at {self.prefix}",
-            f"installs  {_listed(self.dependencies)}",
-            *(f"note      {note}" for note in self.notes),
+            fact("module", f"{self.name} {self.version}"),
+            quoted("says", self.description or "nothing of itself"),
+            quoted("from", f"{self.source}{f' at {self.commit}' if self.commit else ''}", _MOST),
+            fact("holds", f"{self.files:,} files, {self.size:,} bytes"),
+            *(quoted("note", note) for note in self.notes),
+            *_each("installs", self.dependencies, _NOTHING),
+            quoted("answers", f"at {self.prefix}", _MOST),
+            *_each("provides", self.provides, _NOTHING),
+            *_each("hears", self.hears, _NOTHING),
+            *_each("schedule", self.schedules, "nothing runs by the clock"),
+            *(quoted("tool", tool) for tool in self.tools or ("none for agents",)),
+            *(line for agent in self.agents for line in agent.lines()),
+            *_each("uses", self.mcp, "no tool of other modules"),
+            *_each("network", self.network, _NOTHING),
+            _words("shell", self.bash),
+            *_each("reads", self.reads, _NOTHING),
+            *_each("writes", self.writes, _NOTHING),
+            fact("runs", _RUNS[self.trust]),
         )
 
-    def text(self) -> str:
-        """The consent screen."""
-        new = "".join(f"new since it was approved: {line}\n" for line in self.added)
-        return "\n".join([*self.lines(), f"digest    {self.digest}"]) + "\n" + new
+    def text(self, columns: int = USUAL_COLUMNS) -> str:
+        """The consent screen, for a terminal of that width."""
+        *lines, runs = self.lines()
+        if self.added:
+            lines += [fact("new", "since it was approved are these lines:"), *self.added]
+        return "".join(f"{piece}\n" for line in (*lines, runs, fact("digest", self.digest)) for piece in wrapped(line, columns))
+
+    def since(self, approved: Consent) -> tuple[str, ...]:
+        """The lines of what it asks for that the other one does not have, those of an agent below its name."""
+        known, found = set(_with_agent(approved.lines())), list[str]()
+        for agent, line in _with_agent(self.lines()):
+            if (agent, line) not in known and line.split(maxsplit=1)[0] not in _TOLD_ELSEWHERE:
+                found += [agent] if agent and agent not in found and agent != line else []
+                found.append(line)
+        return tuple(found)
 
 
-def consent_for(manifest: Manifest, tree: Tree, *, source: str, commit: str | None, trust: TrustLevel) -> Consent:
-    """What that manifest, with those files, asks for."""
+def consent_for(
+    manifest: Manifest, tree: Tree, code: InCode, *, source: str, commit: str | None, trust: TrustLevel
+) -> Consent:  # fmt: skip
+    """What that manifest, with those files, asks for; `code` is what the files declare besides."""
     agents = tuple(_agent(name, agent) for name, agent in sorted(manifest.agents.items()))
+    agents += tuple(_agent_in_code(name) for name in sorted(code.agents - manifest.agents.keys()))
+    tools = {tool.name: tool.description or code.tools.get(tool.name, "") for tool in manifest.mcp_tools}
     return Consent(
         name=visible(manifest.name),
         version=visible(manifest.version),
-        description=visible(manifest.description),
+        description=visible(" ".join(manifest.description.split())),
         digest=tree.digest,
         source=visible(source),
         commit=commit and visible(commit),
@@ -104,9 +142,10 @@ def consent_for(manifest: Manifest, tree: Tree, *, source: str, commit: str | No
         mcp=_all(manifest.permissions.mcp),
         network=tuple(f"{agent.name}: {agent.network}" for agent in agents if agent.network != "no"),
         agents=agents,
-        tools=tuple(visible(f"{tool.name}: {tool.description}" if tool.description else tool.name) for tool in manifest.mcp_tools),
-        hears=_all([hook.event for hook in manifest.hooks]),
-        provides=_all(manifest.provides),
+        tools=_all([f"{name}: {' '.join(says.split())}" if says else name for name, says in {**code.tools, **tools}.items()]),
+        hears=_all(sorted({hook.event for hook in manifest.hooks} | code.events)),
+        schedules=_all(sorted(code.schedules)),
+        provides=_all(sorted({*manifest.provides, *code.provides})),
         prefix=visible(manifest.prefix),
         dependencies=_all(manifest.dependencies),
         files=len(tree.files),
@@ -121,35 +160,48 @@ def _agent(name: str, agent: AgentConfig) -> AgentConsent:
     hosts = list(agent.network) if isinstance(agent.network, tuple) else []
     if sandbox and isinstance(sandbox.network, tuple):
         hosts += sandbox.network
-    network = ("any host" if not hosts else visible(", ".join(hosts))) if agent.wants_network else "no"
+    network = (_ANY_HOST if not hosts else visible(_ONLY + ", ".join(hosts))) if agent.wants_network else "no"
     return AgentConsent(
         name=visible(name),
-        description=visible(agent.description),
-        may=("read and write" if agent.may_write else "read" if agent.may_read else "reach no note") + _lane(agent),
+        description=visible(" ".join(agent.description.split())),
+        may="read and write" if agent.may_write else "read" if agent.may_read else "reach no note",
         paths=_all(paths),
+        lane=_all(agent.lane) if agent.may_write else (),
         bash=_yes_or_list(agent.bash),
         network=network,
     )
 
 
-def _lane(agent: AgentConfig) -> str:
-    return f" (and write {_listed(_all(agent.lane))} even after it has read a stranger's text)" if agent.may_write and agent.lane else ""
-
-
-def _agent_line(agent: AgentConsent) -> str:
-    told = f" ({agent.description})" if agent.description else ""
-    return f"{agent.name}{told}: may {agent.may}: {_listed(agent.paths)}; shell: {agent.bash}; network: {agent.network}"
+def _agent_in_code(name: str) -> AgentConsent:
+    """What reaches further than this is refused when it is loaded, unless the manifest says it."""
+    within = "within what the module itself reads and writes; only its code says more"
+    return AgentConsent(
+        name=visible(name), description="", may="read and write", paths=(within,), lane=(), bash="no", network="no"
+    )  # fmt: skip
 
 
 def _all(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(visible(text) for text in texts)
 
 
-def _listed(texts: Sequence[str]) -> str:
-    return ", ".join(texts) or _NOTHING
+def _each(label: str, texts: Sequence[str], nothing: str) -> tuple[str, ...]:
+    return tuple(quoted(label, text, _MOST) for text in texts) or (fact(label, nothing),)
+
+
+def _words(label: str, words: str) -> str:
+    """A word of ours, or a list of the module's."""
+    return quoted(label, words, _MOST) if words.startswith(_ONLY) else fact(label, words)
+
+
+def _with_agent(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each line, with that of the agent that it is about."""
+    agent = ""
+    for line in lines:
+        agent = line if line.startswith("agent ") else agent if line.startswith("  ") else ""
+        yield agent, line
 
 
 def _yes_or_list(value: bool | tuple[str, ...]) -> str:  # noqa: FBT001  it is one or the other
     if isinstance(value, tuple):
-        return visible(", ".join(value)) or "no"
-    return "any command" if value else "no"
+        return visible(_ONLY + ", ".join(value)) if value else "no"
+    return _ANY_COMMAND if value else "no"

@@ -43,6 +43,7 @@ _BY_MESSAGE: Mapping[str, type[Exception]] = MappingProxyType(
 _CONFLICT, _WRONG = ConflictError.__name__, WrongArgumentsError.__name__
 _SIDES = ("base", "ours", "theirs")
 _MOST_TEXT = 20_000
+_MOST_AT_ONCE = 2_000
 
 
 def refusal_of(asked: int, error: BaseException) -> Refusal:
@@ -92,3 +93,14 @@ def told(value: object) -> object:
     if isinstance(value, Mapping):
         return Told({str(name): told(one) for name, one in value.items()})
     return [told(one) for one in value] if isinstance(value, list) else value
+
+
+def is_large(value: object) -> bool:
+    """Whether a JSON value holds so much that a loop should leave it to a thread; looks at no more than that."""
+    seen, waiting = 0, [value]
+    while waiting and seen <= _MOST_AT_ONCE:
+        one = waiting.pop()
+        inner = list(one.values()) if isinstance(one, Mapping) else one if isinstance(one, list) else []
+        seen += 1 + len(inner)
+        waiting += inner[:_MOST_AT_ONCE]
+    return seen > _MOST_AT_ONCE

@@ -1,10 +1,11 @@
-"""Declare: the decorators by which a module's methods become routes, tools, listeners and schedules."""
+"""Declare: the decorators by which a module's methods become routes, tools, listeners, schedules and methods of an interface."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import getattr_static, isfunction
 from typing import Literal, TypeAlias, TypeVar
 
 Method: TypeAlias = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
@@ -15,6 +16,7 @@ CAPABILITIES: tuple[Capability, ...] = ("read", "write", "admin")
 MARKS = "__parachute_marks__"
 
 EVENT_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}(\.[a-z][a-z0-9_-]{0,63}){1,5}")
+INTERFACE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 TOOL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 _F = TypeVar("_F", bound=Callable[..., object])
@@ -61,7 +63,14 @@ class ScheduleMark:
     at: str | None
 
 
-Mark: TypeAlias = RouteMark | ToolMark | EventMark | ScheduleMark
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterfaceMark:
+    """Other modules may call it, as a method of that interface."""
+
+    interface: str
+
+
+Mark: TypeAlias = RouteMark | ToolMark | EventMark | ScheduleMark | InterfaceMark
 
 
 def route(method: str, path: str, *, capability: Capability | None = None, timeout_s: int = 30) -> Callable[[_F], _F]:
@@ -108,6 +117,13 @@ def schedule(*, every: str | None = None, at: str | None = None) -> Callable[[_F
     return _marking(ScheduleMark(every_s=None if every is None else parse_span(every), at=at))
 
 
+def interface(name: str) -> Callable[[_F], _F]:
+    """Let other modules call it as a method of that interface, which the module provides. No other method can be called by them."""
+    if not INTERFACE.fullmatch(name):
+        raise ValueError(f"@interface: {name!r} is no name of an interface, such as 'BrainInterface'")
+    return _marking(InterfaceMark(interface=name))
+
+
 def parse_span(text: str) -> int:
     """Seconds of `15m`; raises ValueError."""
     found = _SPAN.fullmatch(text)
@@ -124,6 +140,16 @@ def path_fields(path: str) -> tuple[str, ...]:
 def marks_of(function: object) -> tuple[Mark, ...]:
     """What was declared of a function, first the decorator that stands highest."""
     return tuple(getattr(function, MARKS, ()))
+
+
+def is_offered(found: object, interface: str, method: str) -> bool:
+    """Whether other modules may call that method of the object as one of the interface: it is declared so, and serves nobody else.
+
+    A route checks the scopes of a key, and a listener or a schedule is begun by the daemon alone; an agent's tool may be both.
+    """
+    function = getattr_static(type(found), method, None)
+    marks = marks_of(function) if isfunction(function) else ()
+    return InterfaceMark(interface=interface) in marks and all(isinstance(mark, InterfaceMark | ToolMark) for mark in marks)
 
 
 def _marking(mark: Mark) -> Callable[[_F], _F]:

@@ -23,9 +23,11 @@ from parachuted.modules.declare import (
     LONGEST_S,
     PATH,
     EventMark,
+    InterfaceMark,
     Mark,
     Method,
     RouteMark,
+    ScheduleMark,
     ToolMark,
     marks_of,
     path_fields,
@@ -223,8 +225,19 @@ class _Describing:
             marks = marks_of(found) or marks_of(getattr(found, "__func__", None))
             if marks and not inspect.isfunction(found):
                 self._problems.append(f"{name}: only plain methods can be declared")
-            else:
-                yield from ((name, mark) for mark in marks)
+                continue
+            self._problems += self._wrongly_offered(name, [mark for mark in marks if isinstance(mark, InterfaceMark)], marks)
+            yield from ((name, mark) for mark in marks if not isinstance(mark, InterfaceMark))
+
+    def _wrongly_offered(self, name: str, offered: Collection[InterfaceMark], marks: Collection[Mark]) -> Iterator[str]:
+        """What is wrong with a method that other modules are to call."""
+        for mark in offered:
+            if mark.interface not in {*self._manifest.provides, *self._cls.provides}:
+                yield f"{name}: the module provides no {mark.interface}; name it in provides of manifest.yaml"
+        if offered and (name.startswith("_") or (hasattr(Module, name) and name != "suggest")):
+            yield f"{name}: what every module has, or begins with _, is no method of an interface"
+        if offered and not all(isinstance(mark, InterfaceMark | ToolMark) for mark in marks):
+            yield f"{name}: a route, a listener or a schedule is no method of an interface; give other modules a method of their own"
 
     def _add(self, handler: str, mark: Mark) -> None:
         try:
@@ -240,7 +253,7 @@ class _Describing:
                 self._add_tool(ToolSpec(name=mark.name, description=said, handler=handler, schema=arguments.schema()))
             elif isinstance(mark, EventMark):
                 self._add_event(EventSpec(event=mark.event, handler=handler, is_async=mark.is_async))
-            else:
+            elif isinstance(mark, ScheduleMark):
                 self._schedules.append(ScheduleSpec(handler=handler, every_s=mark.every_s, at=mark.at))
         except UnfitError as error:
             self._problems.append(error.message if error.message.startswith(handler) else f"{handler}: {error.message}")

@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 
 from parachuted.modules.tree import Tree, TreeFile
-from parachuted.modules.visible import visible
+from parachuted.visible import visible
 
 LARGEST = 1_000_000
 _MOST_LINES = 4_000

@@ -24,7 +24,7 @@ from pathlib import Path
 from parachuted.errors import ParachuteError
 from parachuted.modules.copies import remove_tree
 from parachuted.modules.tree import Limits, TreeRefusedError, read_tree
-from parachuted.modules.visible import visible
+from parachuted.visible import visible
 
 PREFIX = "venv-"
 _WAIT_S = 600.0

@@ -83,7 +83,7 @@ class Given:
         self._acting()
         if name not in self._requires:
             raise ActRefusedError(f"the module {self.name} may not use {name[:80]}: its manifest does not name it in optional_requires")
-        return self._sources.interface(name, InterfaceCaller(own=self._acting, lent=self._lent))
+        return self._sources.interface(name, InterfaceCaller(name=self.name, own=self._acting, lent=self._lent))
 
     async def run_agent(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
         """Let one of its agents answer."""

@@ -19,7 +19,9 @@ from parachuted.access.authority import NOBODY, Authority, acting
 from parachuted.errors import ModuleFailedError, ParachuteError
 from parachuted.modules.approved import Approved
 from parachuted.modules.arguments import plan
-from parachuted.modules.declared import Declared, describe, resolve_handler
+from parachuted.modules.declare import is_offered
+from parachuted.modules.declared import Declared, DeclaredError, describe, resolve_handler
+from parachuted.modules.in_code import found_in_copy, unshown
 from parachuted.modules.loading import load_class, unload
 from parachuted.modules.module import Module, is_every_modules
 from parachuted.modules.ownership import OverdueError, Owner, claim_tasks, traceback_of
@@ -152,7 +154,11 @@ class InProcess:
     def _load(self) -> tuple[type[Module], Declared]:
         approved = self._approved
         made = load_class(approved.copy, approved.name, approved.manifest, approved.import_paths, tree=approved.tree)
-        return made, describe(made, approved.manifest)
+        declared = describe(made, approved.manifest)
+        if wrong := unshown(declared, approved.manifest, found_in_copy(approved.copy)):
+            unload(approved.name, approved.tree)
+            raise DeclaredError(wrong)
+        return made, declared
 
     async def _construct(self, made: type[Module]) -> Module:
         return made(self._services)
@@ -209,15 +215,16 @@ class _Handler:
 
 
 class _Walled:
-    """An object of the module's in other modules' hands: its own public methods, none that every module has, each within the wall."""
+    """An object of the module's in other modules' hands: the methods that it declares for that interface, each within the wall."""
 
     def __init__(self, name: str, found: object, walled: Callable[..., Awaitable[object]], authority: Authority) -> None:
         self._name, self._found, self._call, self._authority = name, found, walled, authority
 
     def __getattr__(self, method: str) -> Callable[..., Awaitable[object]]:
-        function = None if method.startswith("_") or is_every_modules(method, self._found) else getattr(self._found, method, None)
-        if not callable(function):
-            raise AttributeError(f"{self._name} has no method {method}")  # noqa: TRY004  as for any name that an object lacks
+        is_offered_here = is_offered(self._found, self._name, method) and not is_every_modules(method, self._found)
+        if method.startswith("_") or not is_offered_here:
+            raise AttributeError(f"{self._name} has no method {method}: whoever provides it declares one by @interface({self._name!r})")
+        function = getattr(self._found, method)
 
         async def call(*args: object, **kwargs: object) -> object:
             inspect.signature(function).bind(*args, **kwargs)  # the caller's mistake, if it is one

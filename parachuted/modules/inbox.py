@@ -9,13 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from parachuted.access.authority import Authority
+from parachuted.access.events import EventFilter, paths_named
 from parachuted.access.origin import UNTRUSTED, Taint
 from parachuted.access.origins import Origins
 from parachuted.errors import ParachuteError
 from parachuted.events import Event
-from parachuted.modules.bounds import Bounds
 from parachuted.modules.declared import EventSpec
-from parachuted.modules.hearing import heard, paths_of
 from parachuted.modules.publishing import Published, Publishing
 from parachuted.modules.results import to_json
 from parachuted.modules.running import Running
@@ -40,9 +39,9 @@ class Inbox:
     """Holds events until `run` tells them. Handlers that are not async are called one after the other, the others beside them."""
 
     def __init__(
-        self, running: Running, events: tuple[EventSpec, ...], bounds: Bounds, publishing: Publishing, origins: Origins | None = None
+        self, running: Running, events: tuple[EventSpec, ...], hears: EventFilter, publishing: Publishing, origins: Origins | None = None
     ) -> None:  # fmt: skip
-        self._running, self._bounds, self._publishing, self._origins = running, bounds, publishing, origins
+        self._running, self._hears, self._publishing, self._origins = running, hears, publishing, origins
         self._name = running.declared.name
         self._specs: dict[str, list[EventSpec]] = {}
         for spec in events:
@@ -60,7 +59,7 @@ class Inbox:
 
     def put(self, event: Event, published: Published) -> None:
         """Take an event, if the module may hear it. The oldest is dropped, and counted, where too many wait."""
-        told = heard(event, self._bounds)
+        told = event.heard_by(self._hears)
         if told is None or told.event not in self._specs:
             return
         if len(self._waiting) >= MOST_WAITING:
@@ -77,7 +76,7 @@ class Inbox:
         """Whoever handles an event of a stranger's note has read its name at least."""
         if self._origins is None:
             return
-        for path in paths_of(event.data):
+        for path in paths_named(event.kind, event.data) or ():
             if (origin := self._origins.of(path)) in UNTRUSTED:
                 taint.read(path, origin)
 

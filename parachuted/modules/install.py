@@ -18,7 +18,7 @@ from parachuted.errors import ParachuteError
 from parachuted.modules.copies import WritingSink, opened_folder
 from parachuted.modules.manifest import FILE, NAME, Manifest, read_manifest
 from parachuted.modules.tree import SIGNATURE, Tree, read_one, read_tree
-from parachuted.modules.visible import visible
+from parachuted.visible import visible
 
 FOLDER = "Modules"
 _MANIFEST_LIMIT = 256 * 1024

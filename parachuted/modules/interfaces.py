@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from parachuted.access.authority import NOBODY, Authority, pass_on
-from parachuted.errors import ModuleFailedError
+from parachuted.errors import ActRefusedError, ModuleFailedError
 
 Find: TypeAlias = Callable[[str, Authority], object | None]
 
@@ -28,8 +28,9 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who calls an interface. `own` finds on whose behalf it works now, and `lent` what of that the other module acts on."""
+    """The module of that `name`, which calls an interface. `own` finds on whose behalf it works, `lent` what the other module acts on."""
 
+    name: str = ""
     own: Callable[[], Authority]
     lent: Callable[[Authority], Authority]
 
@@ -66,6 +67,10 @@ class Interfaces:
     def get(self, name: str, caller: Caller) -> Provided | None:
         """What that caller calls the interface by, or None while nobody provides it."""
         return Provided(name, self.find, caller) if name in self._offers else None
+
+    def provider(self, name: str) -> str:
+        """The module that serves it now, whose name is empty where none does."""
+        return next((one.provider for one in self._offers.get(name, ()) if one.get(name, NOBODY) is not None), "")
 
     def find(self, name: str, authority: Authority) -> tuple[object, bool] | None:
         """The provider's own object, whose methods work on that authority, and whether a person trusts the provider."""
@@ -114,7 +119,11 @@ class Provided:
                 raise ModuleFailedError(f"nobody provides {self._name} any more; ask get_interface again, which then says None")
             provider, is_trusted = found
             try:
-                answer: object = await getattr(provider, method)(*args, **kwargs)
+                function = getattr(provider, method)
+            except AttributeError as error:
+                raise ActRefusedError(str(error)) from error
+            try:
+                answer: object = await function(*args, **kwargs)
             finally:
                 pass_on(lent.taint, own.taint)  # what it has read, its answer may hold
                 if not is_trusted:

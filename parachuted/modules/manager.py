@@ -8,27 +8,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from parachuted.access.authority import Authority
+from parachuted.access.events import EventFilter
 from parachuted.access.origins import Origins
 from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
 from parachuted.events import Bus, Event
+from parachuted.events.audit import Recorder
 from parachuted.grants.agent_config import AgentConfig
+from parachuted.grants.patterns import grant_of
 from parachuted.hooks import Decision, Occurrence
 from parachuted.modules.approved import Approved, Entry
-from parachuted.modules.bounds import Bounds
+from parachuted.modules.audited import AuditedInterface, ModuleAudit
 from parachuted.modules.clockwork import Clockwork
 from parachuted.modules.declared import ToolSpec
 from parachuted.modules.finding import Found, Routes
 from parachuted.modules.in_process import InProcess
 from parachuted.modules.inbox import Inbox
-from parachuted.modules.interfaces import Caller, Interfaces, Provided
+from parachuted.modules.interfaces import Caller, Interfaces
 from parachuted.modules.order import Order, waves
 from parachuted.modules.publishing import Publishing
 from parachuted.modules.running import CALL_LIMIT_S, Running
@@ -87,15 +91,17 @@ class Modules:
     def __init__(  # noqa: PLR0913  the parts of a part
         self, *, trust: Trust, make_services: Callable[[Approved], Services], start_worker: Callable[[Approved, Services], Running],
         bus: Bus, asker: Asker, vault: Path, clock: Callable[[], datetime], report: Callable[[str, str | None], None],
-        preferred: Mapping[str, str], state: State | None = None, origins: Origins | None = None, look_every_s: float = 1.0,
+        preferred: Mapping[str, str], audit: Recorder, state: State | None = None, origins: Origins | None = None,
+        look_every_s: float = 1.0,
     ) -> None:  # fmt: skip
         self._trust, self._make_services, self._start_worker = trust, make_services, start_worker
         self._bus, self._asker, self._vault, self._clock, self._report = bus, asker, vault, clock, report
         self._origins = origins
         self._interfaces = Interfaces(preferred)
+        self._audit = ModuleAudit(audit, clock)
         self._publishing = Publishing(bus)
         self._routes = Routes()
-        self._clockwork = Clockwork(clock, state)
+        self._clockwork = Clockwork(clock, state, self._audit)
         self._watchdog = Watchdog(self._blocked)
         self._look_every_s = look_every_s
         self._kept: dict[str, _Kept] = {}
@@ -119,6 +125,7 @@ class Modules:
         async with self._lock:
             await self._end(list(self._kept.values()))
             self._kept.clear()
+        self._audit.flush(at_end=True)
         self._watchdog.close()
 
     async def run(self) -> None:
@@ -132,6 +139,7 @@ class Modules:
                     await next_beat(self._look_every_s)
                     await self._look()
                     self._tell_troubles()
+                    self._audit.flush()
         finally:
             self._group = None
 
@@ -197,7 +205,12 @@ class Modules:
         kept = self._kept.get(module)
         if kept is None or kept.running is None or tool not in kept.tools:
             raise NotFoundError(f"there is no tool {tool} of a module {module}")
-        return await kept.running.call(kept.tools[tool].handler, arguments, timeout_s=timeout_s, authority=authority)
+        call = partial(kept.running.call, kept.tools[tool].handler, arguments, timeout_s=timeout_s, authority=authority)
+        if authority.within is None:  # a request, which the API tells of
+            return await call()
+        with self._audit.call("agent", next(iter(authority.runs), ""), module, f"tool {tool}", authority) as answer:
+            answer.value = await call()
+        return answer.value
 
     def approved(self, name: str) -> Approved | None:
         """The module of that name as it was approved, while it may run."""
@@ -209,13 +222,22 @@ class Modules:
         kept = self._kept.get(name)
         return kept.running.declared.agents if kept is not None and kept.running is not None else {}
 
-    def interface(self, name: str, caller: Caller) -> Provided | None:
+    def interface(self, name: str, caller: Caller) -> AuditedInterface | None:
         """What that caller calls the interface by; None while nobody provides it."""
-        return self._interfaces.get(name, caller)
+        found = self._interfaces.get(name, caller)
+
+        async def call(method: str, made: Callable[[], Awaitable[object]]) -> object:
+            provider = self._interfaces.provider(name)
+            with self._audit.call("module", caller.name, provider, f"{name}.{method}", caller.own()) as answer:
+                answer.value = await made()
+            return answer.value
+
+        return None if found is None else AuditedInterface(found, call)
 
     def publish(self, module: str, event: str, data: Mapping[str, object], authority: Authority) -> None:
         """Tell an event of a module's own, which acts on that authority. Raises ActRefusedError for any other."""
-        self._publishing.publish(module, event, data, authority)
+        with self._audit.publishing(module, event, data, authority):
+            self._publishing.publish(module, event, data, authority)
 
     async def _begin(self, ready: list[Approved]) -> None:
         """Begin them in waves: who uses an interface after who provides it."""
@@ -232,6 +254,7 @@ class Modules:
             running: Running | None = None
             try:
                 await self._ask(kept.approved)
+                self._publishing.declare(kept.approved.manifest)
                 running = self._make(kept.approved)
                 await running.start()
                 self._serve(kept, running)
@@ -243,6 +266,7 @@ class Modules:
                 if running is not None:
                     await running.stop()
                 self._watchdog.forget(name)
+                self._publishing.withdraw(name)
                 return
         log.info("a module has begun", extra={"of": name, "version": version})
         self._bus.publish("module.enabled", name=name, version=version, hash=kept.approved.digest)
@@ -273,9 +297,8 @@ class Modules:
         unshown = [one for one in declared.provides if one not in shown]  # it stands in for nobody who was approved for it
         self._interfaces.offer(declared.name, unshown, running.interface, rank=rank + _UNSHOWN, is_trusted=is_trusted)
         self._clockwork.add(running, declared)
-        permissions = kept.approved.manifest.permissions
-        bounds = Bounds.of_module(declared.name, read=permissions.read, write=permissions.write)
-        kept.inbox = Inbox(running, declared.events, bounds, self._publishing, self._origins)
+        hears = EventFilter.of_module(declared.name, grant_of(kept.approved.manifest.permissions.read))
+        kept.inbox = Inbox(running, declared.events, hears, self._publishing, self._origins)
         kept.tools = {spec.name: spec for spec in declared.tools}
         kept.running = running
         self._begin_telling(kept)

@@ -15,10 +15,12 @@ import yaml
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
+from parachuted.access.fields import PATH_KINDS, FieldKind
 from parachuted.access.paths import is_code, is_control, is_hidden
 from parachuted.errors import ModuleFailedError
+from parachuted.events.catalog import CATALOG
 from parachuted.grants.agent_config import AgentConfig, SandboxConfig, YesOrList, is_outside, normal_pattern
-from parachuted.modules.declare import EVENT_NAME, TOOL_NAME
+from parachuted.modules.declare import EVENT_NAME, INTERFACE, TOOL_NAME
 from parachuted.modules.wording import Place, told
 from parachuted.vault.bounded_yaml import YamlRefusedError, read_events
 
@@ -32,7 +34,7 @@ _VERSION = re.compile(r"(0|[1-9]\d{0,8})(\.(0|[1-9]\d{0,8})){2}([-+][0-9A-Za-z.+
 _CODE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\.py")
 _HANDLER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(:[A-Za-z_][A-Za-z0-9_]*)?")
 _PREFIX = re.compile(r"/api/([a-z][a-z0-9-]{0,63})/?")
-_INTERFACE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _BOUND = r"[<>=!~]{1,3} *[A-Za-z0-9.*+!_-]+"
 _REQUIREMENT = re.compile(
     rf"(?!.* -)[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._, -]+\])? *({_BOUND} *(, *{_BOUND} *)*)?(;[A-Za-z0-9_.'\"<>=!~(), -]*)?"
@@ -88,12 +90,13 @@ def _prefix(text: str) -> str:
 
 
 Name: TypeAlias = Annotated[str, matching(NAME, "name such as my-module: small letters, digits and dashes, at most 64")]
-Interface: TypeAlias = Annotated[str, matching(_INTERFACE, "name of an interface such as BrainInterface")]
+Interface: TypeAlias = Annotated[str, matching(INTERFACE, "name of an interface such as BrainInterface")]
 Handler: TypeAlias = Annotated[str, matching(_HANDLER, "handler such as hooks:on_entry_created, a file and its function")]
 ReadPattern: TypeAlias = Annotated[str, AfterValidator(_read_pattern)]
 WritePattern: TypeAlias = Annotated[str, AfterValidator(_write_pattern)]
 ToolName: TypeAlias = Annotated[str, matching(TOOL_NAME, "name of a tool such as brain_search")]
 EventName: TypeAlias = Annotated[str, matching(EVENT_NAME, "name of an event such as daily.entry.created")]
+FieldName: TypeAlias = Annotated[str, matching(_FIELD_NAME, "name of a field such as entry_path")]
 Requirement: TypeAlias = Annotated[
     str, Field(max_length=300), matching(_REQUIREMENT, "requirement such as pyyaml>=6.0 (no addresses, no options)")
 ]
@@ -148,6 +151,7 @@ class Manifest:
     agents: Annotated[Mapping[Name, AgentConfig], Field(max_length=50)] = Field(default_factory=dict)
     hooks: Annotated[tuple[Hook, ...], Field(max_length=200)] = ()
     mcp_tools: Annotated[tuple[McpTool, ...], Field(max_length=200)] = ()
+    publishes: Annotated[Mapping[EventName, Mapping[FieldName, FieldKind]], Field(max_length=100)] = Field(default_factory=dict)
     routes: Routes = Field(default_factory=Routes)
     permissions: Permissions = Field(default_factory=Permissions)
     ui: Mapping[str, object] = Field(default_factory=dict)
@@ -252,7 +256,7 @@ class _Document:
                 self._at += 1
             value = self._take(here)
             if key is not None and (
-                value is not None or place == ("agents",)
+                value is not None or place == ("agents",) or place[:1] == ("publishes",)
             ):  # `description:` and nothing more is as if it were not there
                 pairs[key] = {} if value is None else value
         self._at += 1
@@ -278,8 +282,21 @@ def _cross_checked(root: Mapping[str, Value], reserved: Collection[str], files: 
         yield ("routes", "prefix"), f"{word[0]} is the daemon's own; leave it out, or choose another"
     for field, key in (("mcp_tools", "name"), ("provides", None), ("optional_requires", None)):
         yield from _twice(root, field, key)
+    yield from _unpublishable(root)
     if files is not None:
         yield from _absent(root, files)
+
+
+def _unpublishable(root: Mapping[str, Value]) -> Iterator[tuple[Place, str]]:
+    """Events that the module cannot publish under its name, and words of notes that no field names."""
+    name, published = root.get("name"), root.get("publishes")
+    for event, kinds in published.items() if isinstance(published, dict) else ():
+        if event.partition(".")[0] != name:
+            yield ("publishes", event), f"is not an event of {name}; its name begins with `{name}.`"
+        elif event in CATALOG:
+            yield ("publishes", event), "is declared already, see the events in hooks/README.md; leave it out"
+        elif isinstance(kinds, dict) and FieldKind.TEXT in kinds.values() and PATH_KINDS.isdisjoint(map(str, kinds.values())):
+            yield ("publishes", event), "has text of a note that no field names; add a field of the kind path, or make it free"
 
 
 def _twice(root: Mapping[str, Value], field: str, key: str | None) -> Iterator[tuple[Place, str]]:

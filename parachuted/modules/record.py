@@ -9,8 +9,8 @@ from pathlib import Path, PurePosixPath
 
 from parachuted.modules.approved import LEVELS, TrustLevel
 from parachuted.modules.manifest import NAME
-from parachuted.modules.visible import visible
 from parachuted.vault.bounded_yaml import YamlValue
+from parachuted.visible import visible
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _ENVIRONMENT = re.compile(r"venv-[0-9a-f]{8}")

@@ -11,14 +11,17 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from enum import Enum
 from pathlib import PurePath
-from typing import TypeAlias
+from typing import TypeAlias, cast
 from uuid import UUID
 
 from parachuted.errors import ModuleFailedError
+from parachuted.json_limits import MOST_DEPTH
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
-_MOST_DEPTH = 64
+_Where: TypeAlias = "tuple[_Where, object] | None"
+
+_MOST_DEPTH = MOST_DEPTH
 _LARGEST = 2**63
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _OURS = re.compile(
@@ -52,14 +55,21 @@ class Response:
 
 def to_json(value: object) -> Json:
     """The value in plain JSON: dataclasses and models as objects, times in ISO 8601, paths as text. Raises WrongResultError."""
-    return _plain(value, "", 0)
+    return _plain(value, None, 0)
 
 
-def _plain(value: object, where: str, depth: int) -> Json:
+def _plain(value: object, where: _Where, depth: int) -> Json:  # noqa: PLR0911  one for each kind
     if depth > _MOST_DEPTH:
-        raise WrongResultError(f"{where or 'It'} is nested more than {_MOST_DEPTH} levels deep, or holds itself.")
-    if value is None or isinstance(value, bool):
-        return value
+        raise WrongResultError(f"{_spelled(where)} is nested more than {_MOST_DEPTH} levels deep, or holds itself.")
+    kind = type(value)
+    if kind is str:
+        return _text(cast("str", value), where)
+    if kind is dict:
+        return _object(cast("dict[object, object]", value), where, depth)
+    if kind is list:
+        return _list(cast("list[object]", value), where, depth)
+    if value is None or kind is bool or (kind is int and -_LARGEST <= cast("int", value) < _LARGEST):
+        return cast("Json", value)
     if isinstance(value, Enum):
         return _plain(value.value, where, depth + 1)
     if isinstance(value, int | float):
@@ -69,25 +79,31 @@ def _plain(value: object, where: str, depth: int) -> Json:
     return value.isoformat() if isinstance(value, datetime | date | time) else _composed(value, where, depth)
 
 
-def _composed(value: object, where: str, depth: int) -> Json:
+def _composed(value: object, where: _Where, depth: int) -> Json:
     if isinstance(value, Mapping):
-        return {_key(key, where): _plain(one, f"{where}.{key}".strip("."), depth + 1) for key, one in value.items()}
+        return _object(value, where, depth)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = [one.name for one in dataclasses.fields(value)]
-        return {name: _plain(getattr(value, name), f"{where}.{name}".strip("."), depth + 1) for name in names}
+        return _object({one.name: getattr(value, one.name) for one in dataclasses.fields(value)}, where, depth)
     dump = getattr(type(value), "model_dump", None)  # a pydantic model, without importing pydantic for the modules that have none
     if callable(dump):
         return _plain(dump(value, mode="json"), where, depth + 1)
     if isinstance(value, bytes | bytearray | memoryview):
-        raise WrongResultError(f"{where or 'It'} is bytes, which JSON has not: make it a text (base64), or return the path of a file.")
+        raise WrongResultError(f"{_spelled(where)} is bytes, which JSON has not: make it a text (base64), or return the path of a file.")
     if isinstance(value, Sequence | AbstractSet):
-        items = sorted(value, key=repr) if isinstance(value, AbstractSet) else value
-        return [_plain(one, f"{where}[{number}]", depth + 1) for number, one in enumerate(items)]
-    told = f"{where or 'It'} is a {type(value).__name__}, which has no form in JSON: return dicts, lists, texts, numbers or dataclasses."
+        return _list(sorted(value, key=repr) if isinstance(value, AbstractSet) else value, where, depth)
+    told = f"{_spelled(where)} is a {type(value).__name__}, which has no form in JSON: return dicts, lists, texts, numbers or dataclasses."
     raise WrongResultError(told)
 
 
-def _key(key: object, where: str) -> str:
+def _object(value: Mapping[object, object], where: _Where, depth: int) -> Json:
+    return {_key(key, where): _plain(one, (where, key), depth + 1) for key, one in value.items()}
+
+
+def _list(value: Sequence[object], where: _Where, depth: int) -> Json:
+    return [_plain(one, (where, number), depth + 1) for number, one in enumerate(value)]
+
+
+def _key(key: object, where: _Where) -> str:
     if isinstance(key, Enum):
         key = key.value
     if isinstance(key, int) and not isinstance(key, bool):
@@ -95,23 +111,33 @@ def _key(key: object, where: str) -> str:
     if isinstance(key, date):
         return key.isoformat()
     if not isinstance(key, str):
-        raise WrongResultError(f"{where or 'It'} has a {type(key).__name__} as a key; JSON has only texts there.")
+        raise WrongResultError(f"{_spelled(where)} has a {type(key).__name__} as a key; JSON has only texts there.")
     return _text(key, where)
 
 
-def _text(text: str, where: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise WrongResultError(f"{where or 'It'} holds half a character (a surrogate), which no JSON can carry.") from error
+def _text(text: str, where: _Where) -> str:
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise WrongResultError(f"{_spelled(where)} holds half a character (a surrogate), which no JSON can carry.") from error
     return str(text)
 
 
-def _number(number: float, where: str) -> int | float:
+def _number(number: float, where: _Where) -> int | float:
     if isinstance(number, int):
         if not -_LARGEST <= number < 2 * _LARGEST:
-            raise WrongResultError(f"{where or 'It'} is a number of more than 64 bits: return it as a text.")
+            raise WrongResultError(f"{_spelled(where)} is a number of more than 64 bits: return it as a text.")
         return int(number)
     if not math.isfinite(number):
-        raise WrongResultError(f"{where or 'It'} is {number}, which JSON has not: return None instead.")
+        raise WrongResultError(f"{_spelled(where)} is {number}, which JSON has not: return None instead.")
     return float(number)
+
+
+def _spelled(where: _Where) -> str:
+    """The place in the value, such as `entries[3].title`. Only an error needs it."""
+    parts: list[str] = []
+    while where is not None:
+        where, key = where
+        parts.append(f"[{key}]" if type(key) is int else f".{key}")
+    return "".join(reversed(parts)).strip(".") or "It"

@@ -21,6 +21,9 @@ permissions:
   read: [$folder/]
   write: [$folder/]
 
+publishes:
+  $name.item.added: {path: path, text: text}
+
 agents:
   helper:
     description: Answers questions about the list
@@ -52,7 +55,7 @@ class $cls(Module):
         if not await self.vault.exists(NOTE):
             await self.vault.create(NOTE, "# $title\\n\\n## Items\\n")
         await self.vault.append(NOTE, "Items", f"- {text}")
-        self.publish("$name.item.added", text=text)
+        self.publish("$name.item.added", path=NOTE, text=text)
         return {"added": text}
 
     @route("POST", "/ask")
@@ -114,7 +117,7 @@ class Test$cls(unittest.IsolatedAsyncioTestCase):
 
                 self.assertEqual(await module.request("GET", "/items"), {"items": ["Buy seeds", "Call Kim"]})
                 self.assertEqual(await module.tool("$name-search", query="kim"), ["Call Kim"])
-                self.assertIn(("$name.item.added", {"text": "Call Kim"}), module.published)
+                self.assertIn(("$name.item.added", {"path": "$folder/list.md", "text": "Call Kim"}), module.published)
                 self.assertIn("- Call Kim", (Path(vault) / "$folder/list.md").read_text())
 
     async def test_a_change_by_anybody_is_counted(self):

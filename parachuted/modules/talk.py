@@ -1,29 +1,26 @@
-"""Talk: two ends of a pipe that ask and answer each other, many things at once.
-
-What the other end asks on behalf of one of our own asks is done in that ask's context: a write of a module is then part of the cause that
-called it, also when its code is in another process.
-"""
+"""Talk: two ends of a pipe that ask and answer each other, many things at once."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import contextvars
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.crossing import error_of, refusal_of
-from parachuted.modules.wire import Answer, Ask, Cancel, Frame, Refusal, Said, WireError, pack
+from parachuted.modules.wire import Answer, Ask, Cancel, Ended, Frame, Refusal, Said, WireError, pack
 
 MOST_ASKED = 32
 MOST_SERVED = 64
 _MOST_TEXT = 2_000
-_SERVING: contextvars.ContextVar[tuple[Talk, int] | None] = contextvars.ContextVar("parachuted_talk", default=None)
 
 
 class Talk:
-    """One end. `serve` does what the other end asks; its tasks are `group`'s. All on the loop but `next_id` and `serving`."""
+    """One end. `serve` does what the other end asks; its tasks are `group`'s. All on the loop but `next_id`.
+
+    `ended` hears of the asks that the other end says it does nothing for any more.
+    """
 
     def __init__(
         self,
@@ -32,17 +29,18 @@ class Talk:
         group: asyncio.TaskGroup,
         *,
         say: Callable[[Said], None] = lambda _said: None,
+        ended: Callable[[int], None] = lambda _asked: None,
         most_served: int | None = MOST_SERVED,
     ) -> None:
         self._send = send
         self._do = serve
-        self._say = say
+        self._say, self._hear_ended = say, ended
         self._group = group
         self._most_served = most_served
         self._ids = itertools.count(1)
         self._slots = asyncio.Semaphore(MOST_ASKED)
-        self._asked: dict[int, tuple[asyncio.Future[object], contextvars.Context]] = {}
-        self._held: dict[int, contextvars.Context] = {}
+        self._newest = 0
+        self._asked: dict[int, asyncio.Future[object]] = {}
         self._served: dict[int, asyncio.Task[None]] = {}
         self._ended: Exception | None = None
 
@@ -53,30 +51,25 @@ class Talk:
 
     def next_id(self) -> int:
         """A number for an ask."""
-        return next(self._ids)
-
-    def serving(self) -> int | None:
-        """The other end's ask that the running code serves, if any."""
-        serving = _SERVING.get()
-        return serving[1] if serving is not None and serving[0] is self else None
+        self._newest = next(self._ids)
+        return self._newest
 
     async def ask(
-        self, verb: str, body: Mapping[str, object], *, urgent: bool = False, timeout_s: float | None = None, held: list[int] | None = None
+        self, verb: str, body: Mapping[str, object], *, of: int | None = None, urgent: bool = False, timeout_s: float | None = None,
+        opened: Callable[[int], None] = lambda _asked: None,
     ) -> object:  # fmt: skip
         """Ask and wait. `urgent` needs no free place. Raises what the other end raised, why the talk ended, or TimeoutError.
 
-        Where the other end goes on with it after its answer, `held` is given the ask's number, and its context lasts until `let_go`.
+        `opened` hears the ask's number before it is sent; `of` is the other end's ask on whose behalf this one is made.
         """
         async with contextlib.nullcontext() if urgent else self._place(timeout_s):
             if self._ended is not None:
                 raise self._ended
             asked = self.next_id()
             answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-            frame = pack(Ask(id=asked, verb=verb, body=body, of=self.serving()))
-            self._asked[asked] = (answer, contextvars.copy_context())
-            if held is not None:
-                held.append(asked)
-                self._held[asked] = contextvars.copy_context()
+            frame = pack(Ask(id=asked, verb=verb, body=body, of=of))
+            self._asked[asked] = answer
+            opened(asked)
             try:
                 self._send(frame)
                 async with asyncio.timeout(timeout_s):
@@ -87,11 +80,6 @@ class Talk:
                 raise
             finally:
                 del self._asked[asked]
-
-    def let_go(self, held: list[int]) -> None:
-        """Nothing is done on behalf of those asks any more."""
-        for asked in held:
-            self._held.pop(asked, None)
 
     @contextlib.asynccontextmanager
     async def _place(self, timeout_s: float | None) -> AsyncIterator[None]:
@@ -112,6 +100,9 @@ class Talk:
             self._begin(frame)
         elif isinstance(frame, Said):
             self._say(frame)
+        elif isinstance(frame, Ended):
+            self._must_be_asked(frame.id)
+            self._hear_ended(frame.id)
         elif isinstance(frame, Cancel):
             served = self._served.get(frame.id)
             if served is not None:
@@ -122,14 +113,15 @@ class Talk:
     def end(self, error: Exception) -> None:
         """The other end is gone: whoever waits is told, and nothing is done for it any more."""
         self._ended = self._ended or error
-        for answer, _context in self._asked.values():
+        for answer in self._asked.values():
             if not answer.done():
                 answer.set_exception(self._ended)
         for served in self._served.values():
             served.cancel()
 
     def _settle(self, frame: Answer | Refusal) -> None:
-        answer, _context = self._asked.get(frame.id, (None, None))
+        self._must_be_asked(frame.id)
+        answer = self._asked.get(frame.id)
         if answer is None or answer.done():
             return  # nobody waits any more
         if isinstance(frame, Answer):
@@ -137,15 +129,16 @@ class Talk:
         else:
             answer.set_exception(error_of(frame))
 
+    def _must_be_asked(self, asked: int) -> None:
+        if not 0 < asked <= self._newest:
+            raise WireError(f"nothing with the number {asked} was ever asked")
+
     def _begin(self, ask: Ask) -> None:
         if ask.id in self._served:
             raise WireError(f"two asks have the number {ask.id}")
         if self._most_served is not None and len(self._served) >= self._most_served:
             raise WireError(f"more than {self._most_served} asks are open at once")
-        _answer, context = self._asked.get(ask.of or 0, (None, self._held.get(ask.of or 0)))
-        context = contextvars.copy_context() if context is None else context.copy()
-        context.run(_SERVING.set, (self, ask.id))
-        served = self._group.create_task(self._serve(ask), name=f"{ask.verb} for a module", context=context)
+        served = self._group.create_task(self._serve(ask), name=f"{ask.verb[:80]} for a module")
         self._served[ask.id] = served
         served.add_done_callback(lambda _done: self._served.pop(ask.id, None))
 

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Protocol
 
 from parachuted.errors import ParachuteError
-from parachuted.vault import fold_name, is_ignorable
+from parachuted.vault import fold_name
+from parachuted.visible import is_ignorable
 
 SIGNATURE = "SIGNATURE"
 _CHUNK = 1 << 20

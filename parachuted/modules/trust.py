@@ -20,6 +20,7 @@ from parachuted.modules.consent import Consent, consent_for
 from parachuted.modules.copies import Copies, Taken
 from parachuted.modules.difference import LARGEST, tree_difference
 from parachuted.modules.environment import EnvironmentFailedError, build, lock_of, site_packages
+from parachuted.modules.in_code import InCode, found_in, is_source
 from parachuted.modules.install import FOLDER, LITTER, fetched, manifest_of, place, unplace
 from parachuted.modules.ledger import Held, Ledger, LedgerRefusedError, Plain
 from parachuted.modules.manifest import FILE, NAME, Manifest, read_manifest
@@ -91,11 +92,13 @@ class Trust:
         tree = self._tree(record, after)
         manifest = self._manifest(record, tree, after)
         level = self._level(record, tree.digest, self._signature(record), None)
-        consent = consent_for(manifest, tree, source=record.source, commit=record.commit, trust=level)
+        consent = consent_for(manifest, tree, _code(after), source=record.source, commit=record.commit, trust=level)
         old = self._copies.read(name, record.tree, before) if record.tree else None
         if old is not None:
-            approved = consent_for(self._manifest(record, old, before), old, source="", commit=None, trust=record.trust)
-            consent = replace(consent, added=tuple(line for line in consent.lines()[2:] if line not in approved.lines()[2:]))
+            approved = consent_for(
+                self._manifest(record, old, before), old, _code(before), source="", commit=None, trust=record.trust
+            )  # fmt: skip
+            consent = replace(consent, added=consent.since(approved))
         return consent, tree_difference(old, tree, before.kept, after.kept)
 
     def consent(self, name: str) -> Consent:
@@ -467,6 +470,10 @@ class Trust:
             state="broken",
             problem=problem,
         )
+
+
+def _code(files: Keeping) -> InCode:
+    return found_in({path: data for path, data in files.kept.items() if is_source(path)})
 
 
 def _any(_path: str) -> bool:

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from parachuted.errors import ModuleFailedError
+from parachuted.json_limits import check_json
 from parachuted.modules.results import WrongResultError, to_json
 
 MOST_BYTES = 8 * 1024 * 1024
-_LARGE = 256 * 1024
+MOST_ASKED_VALUES = 20_000  # in an ask: it is checked, passed on and told by code that runs on the loop
 _HEAD = struct.Struct(">I")
 _STRICT = ConfigDict(defer_build=True, extra="forbid", strict=True)
 
@@ -27,7 +28,7 @@ class WireError(ModuleFailedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
 class Ask:
-    """Do that. `of` is the other end's ask on whose behalf this one is made, while that one is open."""
+    """Do that. `of`, of a module's process alone, is the daemon's ask on whose behalf this one is made."""
 
     kind: Literal["ask"] = "ask"
     id: int
@@ -65,6 +66,14 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class Ended:
+    """Nothing is done on behalf of that ask of the daemon any more: its last task has ended."""
+
+    kind: Literal["ended"] = "ended"
+    id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
 class Said:
     """A line for the log."""
 
@@ -73,14 +82,15 @@ class Said:
     text: str
 
 
-Frame: TypeAlias = Ask | Answer | Refusal | Cancel | Said
-_FRAMES: TypeAdapter[Frame] = TypeAdapter(Frame, config=ConfigDict(extra="forbid"))
+Frame: TypeAlias = Ask | Answer | Refusal | Cancel | Ended | Said
+_FRAMES: TypeAdapter[Frame] = TypeAdapter(Annotated[Frame, Field(discriminator="kind")], config=ConfigDict(extra="forbid"))
 
 
 def pack(frame: Frame) -> bytes:
-    """The frame as bytes; raises WireError if it is too long, or holds what JSON has not."""
+    """The frame as bytes; raises WireError if it is too long, holds too much, or what JSON has not."""
     try:
         text = _FRAMES.dump_json(frame)
+        _check_values(frame, check_json(text))
     except (ValueError, TypeError, RecursionError) as error:
         raise WireError(f"this cannot be sent to or from a module's process: {error}") from error
     if len(text) > MOST_BYTES:
@@ -94,13 +104,8 @@ class Unpacker:
     def __init__(self) -> None:
         self._buffer = bytearray()
 
-    @property
-    def is_large(self) -> bool:
-        """Whether what waits here takes long enough to read that a loop should leave it to a thread."""
-        return len(self._buffer) > _LARGE
-
-    def feed(self, data: bytes) -> Iterator[Frame]:
-        """The frames that are whole now; raises WireError."""
+    def texts(self, data: bytes) -> Iterator[bytes]:
+        """The texts of the frames that are whole now, not yet parsed; raises WireError."""
         self._buffer += data
         while len(self._buffer) >= _HEAD.size:
             (length,) = _HEAD.unpack_from(self._buffer)
@@ -109,17 +114,31 @@ class Unpacker:
             end = _HEAD.size + length
             if len(self._buffer) < end:
                 return
-            frame = _parse(bytes(self._buffer[_HEAD.size : end]))
+            text = bytes(self._buffer[_HEAD.size : end])
             del self._buffer[:end]
-            yield frame
+            yield text
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """The frames that are whole now; raises WireError."""
+        return map(parse_frame, self.texts(data))
 
 
-def _parse(text: bytes) -> Frame:
+def parse_frame(text: bytes) -> Frame:
+    """The frame; raises WireError. Its size was checked, what it holds is checked here before it is parsed."""
     try:
+        values = check_json(text)
         frame = _FRAMES.validate_json(text)
+        _check_values(frame, values)
         to_json(frame.body if isinstance(frame, Ask) else frame.value if isinstance(frame, Answer) else None)  # NaN and the like are none
-        return frame  # noqa: TRY300  the errors of both are one
+        return frame  # noqa: TRY300  the errors of all are one
     except WrongResultError as error:
         raise WireError(f"a frame holds what JSON has not: {error}") from error
     except ValidationError as error:
         raise WireError(f"a frame is not as it should be: {error.errors(include_url=False, include_input=False)[0]['msg']}") from error
+    except ValueError as error:
+        raise WireError(f"a frame holds too much: {error}") from error
+
+
+def _check_values(frame: Frame, values: int) -> None:
+    if isinstance(frame, Ask) and values > MOST_ASKED_VALUES:
+        raise ValueError(f"what is asked holds more than {MOST_ASKED_VALUES:,} values; send it in parts")

@@ -13,25 +13,29 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from pydantic import TypeAdapter, ValidationError
 
 from parachuted.access.authority import NOBODY, Authority, acting
+from parachuted.access.origin import Taint
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.approved import Approved
 from parachuted.modules.beginning import Begin
 from parachuted.modules.cage import Cages, Kind
-from parachuted.modules.crossing import told
+from parachuted.modules.crossing import is_large, told
 from parachuted.modules.declared import Declared, unapproved
+from parachuted.modules.in_code import InCode, found_in_copy, unshown
 from parachuted.modules.module import is_every_modules
+from parachuted.modules.open_calls import OpenCalls
 from parachuted.modules.results import Response, to_json
 from parachuted.modules.running import CALL_LIMIT_S, NOTHING
 from parachuted.modules.services import Services
 from parachuted.modules.serving import Serving
 from parachuted.modules.talk import Talk
-from parachuted.modules.visible import visible
-from parachuted.modules.wire import Said
+from parachuted.modules.wire import Ask, Said
 from parachuted.modules.worker_process import WorkerProcess, new_mark
+from parachuted.visible import visible
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +73,10 @@ class Worker:
         self._log = _Capped(services.log)
         self._pace = pace or Pace()
         self._declared: Declared | None = None
+        self._in_code = InCode()
         self._talk: Talk | None = None
+        self._taint = Taint()
+        self._calls = OpenCalls(self._name, self._taint)
         self._process: WorkerProcess | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._started: asyncio.Future[None] | None = None
@@ -100,6 +107,7 @@ class Worker:
     async def start(self) -> None:
         """Begin the process in its cage, and let it load the module and enable it."""
         loop = asyncio.get_running_loop()
+        self._in_code = await asyncio.to_thread(found_in_copy, self._approved.copy)
         self._stopping.clear()
         self._started = loop.create_future()
         context = contextvars.Context()  # its life is not part of whatever began it
@@ -116,8 +124,8 @@ class Worker:
         talk, keeper = self._talk, self._keeper
         try:
             if talk is not None:
-                with suppress(Exception), acting(Authority()):  # however it goes, the process ends now
-                    await talk.ask("stop", {}, urgent=True, timeout_s=_STOP_LIMIT_S)
+                with suppress(Exception):  # however it goes, the process ends now
+                    await talk.ask("stop", {}, urgent=True, timeout_s=_STOP_LIMIT_S, opened=self._opening(Authority()))
         finally:
             if self._process is not None:
                 self._process.kill("it was stopped")
@@ -159,24 +167,18 @@ class Worker:
             raise ModuleFailedError(f"the module {self._name} has {_MOST_STREAMS} streams open already; try again later")
         number = next(self._streams)
         self._open_streams += 1
-        held: list[int] = []  # the ask for the first item: with it the generator begins, and what it does is on that one's behalf
-        talk: Talk | None = None
         try:
             await self._ask("stream", {"stream": number, **_body(handler, arguments, path, query)}, CALL_LIMIT_S, authority)
-            talk = self._usable()
-            with acting(authority):
-                found = await talk.ask("next", {"stream": number}, urgent=True, held=held)
-            while isinstance(found, dict) and "item" in found:
+            while True:
+                self._calls.check_room()
+                found = await self._usable().ask("next", {"stream": number}, urgent=True, opened=self._opening(authority))
+                if not isinstance(found, dict) or "item" not in found:
+                    return
                 yield found["item"]
-                found = await talk.ask("next", {"stream": number}, urgent=True)
         finally:
             self._open_streams -= 1
-            try:
-                with suppress(ModuleFailedError):  # its process is gone, and the stream with it
-                    await self._ask("close", {"stream": number}, CALL_LIMIT_S, authority, urgent=True)
-            finally:
-                if talk is not None:
-                    talk.let_go(held)
+            with suppress(ModuleFailedError):  # its process is gone, and the stream with it
+                await self._ask("close", {"stream": number}, CALL_LIMIT_S, authority, urgent=True)
 
     def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
         """The object that it provides: its methods are calls over the pipe."""
@@ -193,14 +195,28 @@ class Worker:
     ) -> object:  # fmt: skip
         """Ask the process. It keeps the limit itself; one that does not even say so is stuck, and is ended."""
         talk, process = self._usable(), self._process
+        if not urgent:
+            self._calls.check_room()
         try:
-            with acting(authority):
-                return await talk.ask(verb, body, urgent=urgent, timeout_s=timeout_s + _GRACE_S)
+            return await talk.ask(verb, body, urgent=urgent, timeout_s=timeout_s + _GRACE_S, opened=self._opening(authority))
         except TimeoutError as error:
             said = f"the process of the module {self._name} did not answer within {timeout_s:g} s"
             if process is not None:
                 process.kill(said)
             raise ModuleFailedError(f"{said}, and was ended") from error
+
+    def _opening(self, authority: Authority) -> Callable[[int], None]:
+        """What it asks while it works on that, and after, is done on that authority."""
+        return lambda asked: self._calls.open(asked, authority)
+
+    async def _serve(self, calls: OpenCalls, ask: Ask) -> object:
+        """Do what the process asks, on the authority of the call that it names."""
+        authority = calls.find(ask.of)
+        try:
+            with acting(authority):
+                return await self._serving.serve(ask)
+        finally:
+            calls.read(authority)
 
     async def _keep(self, started: asyncio.Future[None]) -> None:
         """See to it that there is a process, until the module is stopped."""
@@ -236,7 +252,8 @@ class Worker:
         self._problem = None
         try:
             async with asyncio.TaskGroup() as group:
-                talk = Talk(process.send, self._serving.serve, group, say=self._hear)
+                calls = self._calls = OpenCalls(self._name, self._taint)
+                talk = Talk(process.send, partial(self._serve, calls), group, say=self._hear, ended=calls.close)
                 printed = group.create_task(process.listen(self._print), name=f"what {self._name} prints")
                 begin = self._begin(talk, process, Begin.of(self._approved, held.walls), started)
                 tending = group.create_task(begin, name=f"tending {self._name}")
@@ -256,8 +273,8 @@ class Worker:
     async def _begin(self, talk: Talk, process: WorkerProcess, body: Mapping[str, object], started: asyncio.Future[None]) -> None:
         """Let it load, then look now and then whether it still answers."""
         try:
-            with acting(Authority()):
-                declared = self._checked(await talk.ask("start", body, urgent=True, timeout_s=_START_LIMIT_S))
+            begun = await talk.ask("start", body, urgent=True, timeout_s=_START_LIMIT_S, opened=self._opening(Authority()))
+            declared = self._checked(begun)
         except (ModuleFailedError, TimeoutError) as error:
             why = str(error) or f"it was not ready after {_START_LIMIT_S:g} s"
             if not talk.is_ended and not started.done():  # a process that ended has more to say of it, to whoever keeps it
@@ -287,7 +304,7 @@ class Worker:
             raise ModuleFailedError(
                 f"the process of the module {self._name} says that it is {found.name} {found.version} at {found.prefix}"
             )
-        if wrong := unapproved(found.agents, manifest):
+        if wrong := unapproved(found.agents, manifest) or unshown(found, manifest, self._in_code):
             raise ModuleFailedError("; ".join(wrong))
         if self._declared is not None and found != self._declared:
             raise ModuleFailedError(f"the module {self._name} declares something else than when it was begun; restart it")
@@ -317,7 +334,8 @@ class _Remote:
 
         async def call(*args: object, **kwargs: object) -> object:
             body = {"interface": self._name, "method": method, "args": to_json(args), "kwargs": to_json(kwargs)}
-            return told(await self._ask("interface", body, CALL_LIMIT_S, self._authority))
+            answer = await self._ask("interface", body, CALL_LIMIT_S, self._authority)
+            return await asyncio.to_thread(told, answer) if is_large(answer) else told(answer)
 
         return call
 

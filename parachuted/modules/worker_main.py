@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
+import contextvars
+import gc
 import io
 import logging
 import os
 import sys
 import threading
 import traceback
+import weakref
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Any, cast
 
 from pydantic import TypeAdapter
 
-from parachuted.errors import ModuleFailedError
+from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.modules.approved import Approved
 from parachuted.modules.beginning import Begin
 from parachuted.modules.crossing import error_of
@@ -30,11 +35,12 @@ from parachuted.modules.remote_services import LogOverPipe, RemoteServices
 from parachuted.modules.results import Response, to_json
 from parachuted.modules.talk import Talk
 from parachuted.modules.walls import raise_walls
-from parachuted.modules.wire import Answer, Ask, Frame, Refusal, Said, Unpacker, pack
+from parachuted.modules.wire import Answer, Ask, Ended, Frame, Refusal, Said, Unpacker, pack
 
 _CHUNK = 1 << 16
 _MOST_SAID = 20_000
 _NOW_S = 30.0
+_MANY = 500
 _DECLARED: TypeAdapter[Declared] = TypeAdapter(Declared)
 
 
@@ -52,6 +58,18 @@ def main() -> None:
     asyncio.run(_serve(pipe, asked.id, approved))
 
 
+class _Call:
+    """An ask of the daemon that code here works for: all that it begins has it in its context, and it is gone with the last of that."""
+
+    __slots__ = ("__weakref__", "asked")
+
+    def __init__(self, asked: int) -> None:
+        self.asked = asked
+
+
+_CALL: contextvars.ContextVar[_Call | None] = contextvars.ContextVar("parachuted_call", default=None)
+
+
 class _Pipe:
     """Both ends of the pipe, read by a thread so that code that cannot await can still have its answer."""
 
@@ -60,7 +78,31 @@ class _Pipe:
         self._unpacker = Unpacker()
         self._writing = threading.Lock()
         self._now: dict[int, concurrent.futures.Future[Answer | Refusal]] = {}
+        self._open = 0
+        self._ended: deque[int] = deque()
         self.talk: Talk | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+
+    def working_on(self, asked: int) -> None:
+        """What runs here from now on, and all that it begins, works for that ask. The daemon is told when the last of it has ended."""
+        call = _Call(asked)
+        weakref.finalize(call, self._end, asked).atexit = False
+        _CALL.set(call)
+        self._open += 1
+        if self._open % _MANY == 0:
+            gc.collect()  # some may be held by nothing but each other
+
+    def _end(self, asked: int) -> None:
+        """Called wherever the collector happens to run, so nothing is written here."""
+        self._ended.append(asked)
+        if self.loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends
+                self.loop.call_soon_threadsafe(self._tell_ended, context=contextvars.Context())
+
+    def _tell_ended(self) -> None:
+        while self._ended:
+            self._open -= 1
+            self.send(pack(Ended(id=self._ended.popleft())))
 
     def frames(self) -> Iterator[Frame]:
         """What comes, until the daemon is gone."""
@@ -89,13 +131,13 @@ class _Pipe:
         self.send(pack(Said(level=level, text=text[-_MOST_SAID:])))
 
     async def ask(self, verb: str, body: Mapping[str, object]) -> object:
-        return await self._talk().ask(verb, body)
+        return await self._talk().ask(verb, body, of=_worked_on())
 
     def ask_now(self, verb: str, body: Mapping[str, object]) -> object:
         talk = self._talk()
         asked = talk.next_id()
         waiting: concurrent.futures.Future[Answer | Refusal] = concurrent.futures.Future()
-        frame = pack(Ask(id=asked, verb=verb, body=body, of=talk.serving()))
+        frame = pack(Ask(id=asked, verb=verb, body=body, of=_worked_on()))
         self._now[asked] = waiting
         self.send(frame)
         try:
@@ -114,6 +156,11 @@ class _Pipe:
         return self.talk
 
 
+def _worked_on() -> int | None:
+    call = _CALL.get()
+    return call.asked if call is not None else None
+
+
 class _Served:
     """What the daemon may ask of the module."""
 
@@ -128,6 +175,7 @@ class _Served:
         }  # fmt: skip
 
     async def serve(self, ask: Ask) -> object:
+        self._pipe.working_on(ask.id)
         try:
             return await self._verbs[ask.verb](ask.body)
         finally:
@@ -182,11 +230,11 @@ class _Served:
         name, method = body["interface"], body["method"]
         provided = self._running.interface(name)
         if provided is None or method.startswith("_") or is_every_modules(method):
-            raise ModuleFailedError(f"{name} has no method {method}")
+            raise ActRefusedError(f"{name} has no method {method}")
         try:
             function = getattr(provided, method)
         except AttributeError as error:
-            raise ModuleFailedError(str(error)) from error
+            raise ActRefusedError(str(error)) from error
         return to_json(await function(*body["args"], **body["kwargs"]))
 
 
@@ -198,9 +246,9 @@ async def _serve(pipe: _Pipe, begun: int, approved: Approved) -> None:
     running = InProcess(approved, RemoteServices(approved.name, approved.config, log, pipe))
     served = _Served(running, pipe)
     async with asyncio.TaskGroup() as group:
+        pipe.loop = loop = asyncio.get_running_loop()
         pipe.talk = Talk(pipe.send, served.serve, group, most_served=None)
         pipe.talk.take(Ask(id=begun, verb="start", body={}))
-        loop = asyncio.get_running_loop()
         threading.Thread(target=pipe.listen, args=(loop,), name="the pipe", daemon=True).start()
         await asyncio.Event().wait()  # for ever: the end of the pipe is the end of the process
 

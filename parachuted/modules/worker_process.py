@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,11 +13,14 @@ from uuid import uuid4
 
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.cage import MARK, Held
+from parachuted.modules.frame_budget import FrameBudget, cost_of
 from parachuted.modules.talk import Talk
-from parachuted.modules.wire import Frame, Unpacker, WireError
+from parachuted.modules.wire import Frame, Unpacker, WireError, parse_frame
 from parachuted.processes.reaper import kill_family, kill_group
 
 _CHUNK = 1 << 16
+_LARGE = 1 << 15  # bytes of a frame that takes long enough to read that the loop leaves it to a thread
+_TURN_S = 0.005
 _MOST_UNREAD = 64 * 1024 * 1024
 _MOST_LINE = 2_000
 _LAST_LINES = 20
@@ -79,14 +83,19 @@ class WorkerProcess:
 
     async def read(self, talk: Talk) -> None:
         """Give what it says to the talk until it ends."""
-        unpacker = Unpacker()
+        loop = asyncio.get_running_loop()
+        unpacker, budget, turn = Unpacker(), FrameBudget(loop.time()), loop.time() + _TURN_S
         pipe = self._process.stdout
         try:
             while pipe is not None and (data := await pipe.read(_CHUNK)):
-                fed = asyncio.to_thread(_fed, unpacker, data) if unpacker.is_large else _at_once(unpacker, data)
-                for frame in await fed:
+                for text in unpacker.texts(data):
+                    frame, took_s = _parsed(text) if len(text) < _LARGE else await asyncio.to_thread(_parsed, text)
+                    wait_s = budget.spend(cost_of(frame, took_s), loop.time())
+                    if wait_s or loop.time() > turn:  # one that never stops talking must not keep the loop for itself
+                        await asyncio.sleep(wait_s)
+                        turn = loop.time() + _TURN_S
                     talk.take(frame)
-                await asyncio.sleep(0)  # one that never stops talking must not keep the loop for itself
+                await asyncio.sleep(0)
         except WireError as error:
             self.kill(f"it broke the rules of the pipe: {error}")
         with suppress(TimeoutError):
@@ -152,12 +161,11 @@ class _Pipes(asyncio.subprocess.SubprocessStreamProtocol):
                 pipe.close()
 
 
-def _fed(unpacker: Unpacker, data: bytes) -> list[Frame]:
-    return list(unpacker.feed(data))
-
-
-async def _at_once(unpacker: Unpacker, data: bytes) -> list[Frame]:
-    return _fed(unpacker, data)
+def _parsed(text: bytes) -> tuple[Frame, float]:
+    """The frame, and the processor's time that it took, in seconds; raises WireError."""
+    began = time.thread_time()
+    frame = parse_frame(text)
+    return frame, time.thread_time() - began
 
 
 def _signal(number: int) -> str:

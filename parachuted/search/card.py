@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from parachuted.search.values import Kind, measure
 from parachuted.search.words import cut, facet, plain, storable, words_of
-from parachuted.vault import Link, Note, links_in, parse_note, printable
+from parachuted.vault import Link, links_in, parse_note, printable
 
 LARGEST = 10 << 20
 KEPT_OF_LARGE = 1 << 20
@@ -22,11 +22,6 @@ _LONGEST_TITLE = 500
 _TAG = re.compile(r"#([^\s#.,;:!?()\[\]{}'\"<>|&*`~^=+\\]+)")
 _CODE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _LONGEST_WITH_TAGS = 1 << 20
-_UNDERLINE = re.compile(rb"\n {0,3}(?:=+|-+)[ \t]*\r?(?:\n|\Z)")
-_HEADING = re.compile(rb"#(#{0,5})(?=[ \t]|\r?$)([^\n]*)", re.MULTILINE)
-_BLANK = b" \t\r\n"
-_INDENTS = (b"", b" ", b"  ", b"   ")
-_MOST_HEADINGS = 50_000
 _SEPARATORS = re.compile(r"[,\s]+")
 
 
@@ -83,7 +78,7 @@ def _card_of(path: str, data: bytes, modified: float, size: int, digest: str, re
         return nameless_card(path, modified, size, digest, "it holds NUL bytes, so it is no text; it is found by its name only")
     note = parse_note(data)
     values: Mapping[str, object] = note.values if note.frontmatter is not None else {}
-    headings = _headings(note)
+    headings = [(heading.level, heading.title) for heading in note.outline.headings]
     titles = cut(storable("\n".join(title for _level, title in headings)))
     body = storable(note.data[note.body.start :].decode("utf-8", "replace"))
     stem = _stem(path)
@@ -101,29 +96,6 @@ def _card_of(path: str, data: bytes, modified: float, size: int, digest: str, re
         ),
         reason=reason,
     )  # fmt: skip
-
-
-def _headings(note: Note) -> list[tuple[int, str]]:
-    """Levels and titles. Most notes hold nothing that hides headings or is underlined: then they are where lines begin with `#`."""
-    data, start = note.data, note.body.start
-    if b"```" in data or b"~~~" in data or b"<" in data or _UNDERLINE.search(data, max(start - 1, 0)):
-        return [(heading.level, heading.title) for heading in note.outline.headings]
-    found: list[tuple[int, str]] = []
-    for match in _HEADING.finditer(data, start):
-        at = match.start()
-        if data[max(data.rfind(b"\n", start, at) + 1, start) : at] in _INDENTS:
-            found.append((1 + len(match[1]), _title(match[2])))
-            if len(found) >= _MOST_HEADINGS:
-                break
-    return found
-
-
-def _title(rest: bytes) -> str:
-    """Without the marks that may close a heading's line."""
-    text = rest.strip(_BLANK)
-    if text.endswith(b"#") and (without := text.rstrip(b"#"))[-1:] in {b"", b" ", b"\t"}:
-        text = without.rstrip(_BLANK)
-    return text.decode("utf-8", "replace")
 
 
 def _first_title(headings: list[tuple[int, str]]) -> str | None:

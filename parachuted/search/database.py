@@ -12,7 +12,7 @@ from pathlib import Path
 from parachuted.errors import StorageFailedError
 
 COLUMNS = ("title", "headings", "body", "tags", "matter", "place", "facets")
-_VERSION = 1
+_VERSION = 2
 _SCHEMA = f"""
 CREATE TABLE notes (
     id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, name BLOB NOT NULL, title TEXT NOT NULL, modified REAL NOT NULL,

@@ -99,12 +99,6 @@ class ElapsedClock:
         """The same as a date."""
         return datetime.fromtimestamp(self.now(), UTC)
 
-    def latest(self) -> datetime:
-        """The furthest time that the wall clock can have shown until now: what has expired once stays expired when it is set back."""
-        self.now()
-        with self._lock:
-            return datetime.fromtimestamp(self._mark.latest if self._mark is not None else 0.0, UTC)
-
     @property
     def is_due(self) -> bool:
         """Whether `keep` has something new to write: a minute has passed, or the wall clock has jumped ahead."""

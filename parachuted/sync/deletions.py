@@ -13,7 +13,7 @@ _MOST_CALLERS = 1_000
 
 
 class Deletions:
-    """Counts what each caller deletes."""
+    """Counts what each caller deletes. `clock` is one that no jump of the wall clock moves."""
 
     def __init__(self, clock: Callable[[], datetime]) -> None:
         self._clock = clock

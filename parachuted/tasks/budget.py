@@ -1,14 +1,16 @@
-"""Budget: how many runs there may be, for a cause and over time."""
+"""Budget: how many runs there may be, for a cause and over time. An hour and a day are of elapsed time, which no clock's jump moves."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from parachuted.state import State
 from parachuted.tasks.queue import Task
 from parachuted.vault import History
 
+_KEPT = timedelta(days=2)
 _SPANS = {"runs_per_hour": timedelta(hours=1), "runs_per_day": timedelta(days=1)}
 
 
@@ -33,30 +35,36 @@ class Exceeded:
 
 
 class Budget:
-    """Counts the runs in the history, so that a restart forgets nothing.
+    """Counts the runs in the history, so that a restart forgets nothing, and by when they began in elapsed time, which is kept beside it.
 
     `begun` are tasks whose runs have begun; those that are not in the history yet count too. So do those whose place was taken: all that
     begin runs ask and take without waiting in between, on the event loop, so that no two get the same place.
     """
 
-    def __init__(self, limits: Limits, history: History) -> None:
+    def __init__(self, limits: Limits, history: History, state: State, elapsed: Callable[[], datetime]) -> None:
         self.limits = limits
-        self._history = history
+        self._history, self._elapsed = history, elapsed
+        self._begun = state.table("run_starts")
         self._taken: dict[str, Task] = {}
 
     def take(self, task: Task) -> None:
-        """Its run begins, and will be in the history."""
+        """Its run begins, and will be in the history. Raises StorageFailedError; joins the state's open batch."""
+        now = self._elapsed()
+        for run, row in self._begun.items():
+            if row["at"] <= (now - _KEPT).timestamp():
+                self._begun.drop(run)
+        self._begun.put(str(task.run), {"at": now.timestamp()})
         self._taken[str(task.run)] = task
 
     def give_back(self, task: Task) -> None:
         """Its run is in the history by now, or does not begin."""
         self._taken.pop(str(task.run), None)
 
-    def exceeded(self, now: datetime, begun: Collection[Task] = ()) -> Exceeded | None:
+    def exceeded(self, begun: Collection[Task] = ()) -> Exceeded | None:
         """The budget over time that is used up, if one is."""
         more = len(self._uncounted(begun))
         for budget, limit in (("runs_per_hour", self.limits.runs_per_hour), ("runs_per_day", self.limits.runs_per_day)):
-            if self._in(now, _SPANS[budget]) + more >= limit:
+            if self._in(_SPANS[budget]) + more >= limit:
                 return Exceeded(budget=budget, limit=limit)
         return None
 
@@ -70,13 +78,16 @@ class Budget:
         """What to say when no cause of a task has a run left."""
         return Exceeded(budget="runs_per_cause", limit=self.limits.runs_per_cause)
 
-    def used(self, now: datetime) -> dict[str, int]:
+    def used(self) -> dict[str, int]:
         """Runs in the last hour and day."""
-        return {"runs_last_hour": self._in(now, _SPANS["runs_per_hour"]), "runs_last_day": self._in(now, _SPANS["runs_per_day"])}
+        return {"runs_last_hour": self._in(_SPANS["runs_per_hour"]), "runs_last_day": self._in(_SPANS["runs_per_day"])}
 
-    def _in(self, now: datetime, span: timedelta) -> int:
-        """Runs in the last such span. What lies ahead of now was counted by a clock that has been put right since."""
-        return self._history.count_runs(since=now - span, until=now + span)
+    def _in(self, span: timedelta) -> int:
+        """Runs in the history that began in the last such span: by its dates, or, where a clock's jump put these wrong, by elapsed time."""
+        now = self._elapsed()
+        dated = self._history.runs_begun(now - span, now + span)
+        began = (run for run, row in self._begun.items() if row["at"] > (now - span).timestamp() and run not in dated)
+        return len(dated) + sum(self._history.run(run) is not None for run in began)
 
     def _uncounted(self, begun: Collection[Task]) -> list[Task]:
         known = {**self._taken, **{str(task.run): task for task in begun}}

@@ -92,7 +92,7 @@ class Worker:
         self._stuck = False
         if self.paused:
             return
-        over = self._budget.exceeded(now, self._active.values())
+        over = self._budget.exceeded(self._active.values())
         self._over = self._over if over is not None else None
         for task in self._queue.ready(now):
             if len(self._active) >= self._concurrency:
@@ -104,17 +104,17 @@ class Worker:
                 self._tell_once(over, task)
             elif causes := self._budget.causes_left(task, self._active.values()):
                 self._begin(group, task, new_id("r", now), causes)
-                over = self._budget.exceeded(now, self._active.values())
+                over = self._budget.exceeded(self._active.values())
             else:
                 self._park(task, self._budget.cause_exceeded())
 
     def _begin(self, group: asyncio.TaskGroup, task: Task, run: str, causes: tuple[str, ...]) -> None:
         with self._state.batch():
             begun = self._queue.begin(task, run, causes)
+            self._budget.take(begun)
         self._bus.publish("task.started", task=task.id, watcher=task.watcher, run=run, backend=self._backend)
         active = group.create_task(self._work(begun), name=f"run {run}")
         self._active[active] = begun
-        self._budget.take(begun)
         active.add_done_callback(self._ended)
 
     def _tell_once(self, over: Exceeded, task: Task) -> None:

@@ -13,7 +13,7 @@ from parachuted.vault.intent import Intent
 from parachuted.vault.links import Link, LinkNames, leads_straight, links_in, name_key, resolve, resolve_target, rewrite_links, spelled
 from parachuted.vault.meaning import Meaning, changed_units, meaning
 from parachuted.vault.merge import Merged, merge_three
-from parachuted.vault.names import begins_with_dot, fold_name, is_ignorable
+from parachuted.vault.names import begins_with_dot, fold_name
 from parachuted.vault.note import Note, Section, parse_note
 from parachuted.vault.objects import Objects
 from parachuted.vault.paths import VaultPath, printable, refusal
@@ -86,7 +86,6 @@ __all__ = [
     "digest_of",
     "digest_of_open",
     "fold_name",
-    "is_ignorable",
     "leads_straight",
     "links_in",
     "meaning",

@@ -15,10 +15,13 @@ from parachuted.vault.keys import Value, delete_key, set_key
 from parachuted.vault.note import Note, Section, parse_note, plain_title
 
 _BLANK = b" \t\r\n"
-_OPEN_ENDED = {
+_DOUBTFUL_CONTENT = {
     "unclosed-fence": "the content leaves a code fence open",
     "unclosed-comment": "the content leaves a comment open",
     "unclosed-html": "the content leaves a piece of HTML open",
+    "crossed-tags": "the content opens a piece of HTML with one tag and closes it with another",
+    "table-or-heading": "the content holds a table right above a line of dashes or equals signs; put a blank line between them",
+    "underline-below-list": "the content holds a line of dashes or equals signs right below a list or quote; put a blank line between them",
 }
 _NAMED = 20
 
@@ -26,6 +29,9 @@ _NAMED = 20
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaceSection:
     """Put `content` in place of a section's text, subsections included; with `create`, add the section where it is missing.
+
+    The text reaches to the next top-level heading of the same or a higher level, as CommonMark sees headings; those inside list items and
+    quotes are part of the text they stand in. Where readers of markdown may disagree about that reach, the edit is refused.
 
     Of several that `section` (a name, or the titles of a heading path) may mean, `occurrence` (from 1) says which, else the first counts;
     with `is_only` several are refused.
@@ -110,10 +116,21 @@ def _edit_section(edit: ReplaceSection | AppendToSection, note: Note) -> bytes:
         if not edit.create:
             raise NotFoundError(_no_section(note, name))
         return _create(note, name, lines)
-    at, new = _replacement(note, section, lines) if isinstance(edit, ReplaceSection) else _addition(note, section, lines)
+    if isinstance(edit, ReplaceSection):
+        _refuse_doubtful(note, section)
+        at, new = _replacement(note, section, lines)
+    else:
+        at, new = _addition(note, section, lines)
     data = note.data[: at.start] + new + note.data[at.stop :]
     _verify(note, data, section, at)
     return data
+
+
+def _refuse_doubtful(note: Note, section: Section) -> None:
+    """Refuse where it is not certain that the section ends where it seems to, or that it holds no other section's heading."""
+    for doubt in note.outline.doubts:
+        if section.start < doubt.stop and doubt.start <= section.stop:
+            raise EditRefusedError(f"it is not certain how far the section {section.title[:200]!r} reaches: {doubt.problem.message}")
 
 
 def section_for(edit: ReplaceSection | AppendToSection, note: Note) -> Section | None:
@@ -253,7 +270,7 @@ def _refuse_undecodable(data: bytes) -> None:
 
 def _verify(before: Note, data: bytes, section: Section, at: Span) -> None:
     """Every heading outside `at` is where it was, and those in the new text are below the section's own level."""
-    after = _reread(before, data)
+    after = _reread(before, data, at)
     grown = len(data) - len(before.data)
     kept = [h for h in before.outline.headings if not at.start <= h.start < at.stop]
     expected = [(h.level, h.title, h.start + grown * (h.start >= at.stop)) for h in kept]
@@ -275,7 +292,7 @@ def _refuse_heading(level: int, title: str, above: int) -> None:
 
 
 def _verify_created(before: Note, data: bytes, title: str) -> None:
-    after = _reread(before, data)
+    after = _reread(before, data, Span(start=len(before.data), stop=len(before.data)))
     count = len(before.sections)
     old = [(h.level, h.title, h.start) for h in after.outline.headings[:count]]
     if old != [(h.level, h.title, h.start) for h in before.outline.headings] or len(after.sections) == count:
@@ -287,14 +304,16 @@ def _verify_created(before: Note, data: bytes, title: str) -> None:
         _refuse_heading(section.level, section.title, made.level)
 
 
-def _reread(before: Note, data: bytes) -> Note:
+def _reread(before: Note, data: bytes, at: Span) -> Note:
+    """The note after `at` was replaced, if it can be read and nothing in it is doubtful that was not before."""
     after = parse_note(data)
     if not after.is_read or not after.outline.complete:
         raise EditRefusedError("the note would become too large, or have too many headings, to be read")
     if after.frontmatter != before.frontmatter or before.body.start not in {after.body.start, before.body.stop}:
         raise EditRefusedError("the edit would change what counts as frontmatter")
-    known = {problem.code for problem in before.outline.problems}
-    for problem in after.outline.problems:
-        if problem.code not in known:
-            raise EditRefusedError(_OPEN_ENDED[problem.code])
+    grown = len(data) - len(before.data)
+    known = {(doubt.problem.code, doubt.start + grown * (doubt.start >= at.stop)) for doubt in before.outline.doubts}
+    for doubt in after.outline.doubts:
+        if (doubt.problem.code, doubt.start) not in known:
+            raise EditRefusedError(_DOUBTFUL_CONTENT[doubt.problem.code])
     return after

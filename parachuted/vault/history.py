@@ -242,10 +242,14 @@ class History:
             database.executemany("DELETE FROM runs WHERE id = ?", rows)
             database.executemany("DELETE FROM run_causes WHERE run = ?", rows)
 
-    def drop_sightings(self, before: datetime) -> int:
-        """Forget what people were seen to do before that; returns how much that was."""
+    def drop_sightings(self, before: datetime, horizon: datetime) -> int:
+        """Forget what people were seen to do before that; returns how much that was. What came after a sighting of between `before` and
+        `horizon` is not older than that one, whatever its own date says.
+        """
+        span = (before.isoformat(), horizon.isoformat())
+        kept = "SELECT coalesce(min(id), 9223372036854775807) FROM sightings WHERE at >= ? AND at <= ?"
         with self._changing() as database:
-            return database.execute("DELETE FROM sightings WHERE at < ?", (before.isoformat(),)).rowcount
+            return database.execute(f"DELETE FROM sightings WHERE id < ({kept}) AND (at < ? OR at > ?)", (*span, *span)).rowcount  # noqa: S608
 
     def done_after(self, write: int) -> list[Write]:
         """The writes with a later number than that which stand, oldest first."""
@@ -302,13 +306,16 @@ class History:
         """Documents of the runs whose end was not recorded."""
         return [json.loads(row[0]) for row in self._rows("SELECT document FROM runs WHERE outcome IN ('running', 'waiting')", ())]
 
-    def count_runs(self, *, since: datetime | None = None, until: datetime | None = None, cause: str | None = None) -> int:
-        """How many runs of agents have begun between two moments, or for a cause."""
+    def count_runs(self, *, cause: str | None = None) -> int:
+        """How many runs of agents have begun, in all or for a cause."""
         if cause is not None:
             return int(self._rows("SELECT count(*) FROM run_causes WHERE cause = ?", (cause,))[0][0])
-        moments = ((since or datetime.min.replace(tzinfo=UTC)).isoformat(), (until or datetime.max.replace(tzinfo=UTC)).isoformat())
-        sql = f"SELECT count(*) FROM runs WHERE started >= ? AND started <= ? AND {_OF_AGENTS}"  # noqa: S608
-        return int(self._rows(sql, moments)[0][0])
+        return int(self._rows(f"SELECT count(*) FROM runs WHERE {_OF_AGENTS}", ())[0][0])  # noqa: S608
+
+    def runs_begun(self, since: datetime, until: datetime) -> set[str]:
+        """The runs of agents that began between two moments, by the wall clock of then."""
+        sql = f"SELECT id FROM runs WHERE started >= ? AND started <= ? AND {_OF_AGENTS}"  # noqa: S608
+        return {row[0] for row in self._rows(sql, (since.isoformat(), until.isoformat()))}
 
     def spent(self, since: datetime) -> dict[str, object]:
         """How many runs have begun since then, and what they came to: US dollars, tokens in and out."""

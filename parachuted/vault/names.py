@@ -11,12 +11,8 @@ import re
 import unicodedata
 from functools import lru_cache
 
-# Default_Ignorable_Code_Point of DerivedCoreProperties.txt, Unicode 14.0 to 16.0, which unicodedata does not have.
-_DEFAULT_IGNORABLE = (
-    (0x00AD, 0x00AD), (0x034F, 0x034F), (0x061C, 0x061C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200F),
-    (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8),
-    (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
-)  # fmt: skip
+from parachuted.visible import is_ignorable
+
 _ELLIPSIS = "\u2026"  # which titles begin with, and no disk takes for dots
 _STREAM = re.compile(r":[^:]*:\$[a-z_]+\Z")
 # Names that decide over programs and are longer than the eight characters that FAT and NTFS keep for older programs, or begin with a dot.
@@ -39,12 +35,6 @@ def fold_name(name: str) -> str:
 def begins_with_dot(name: str) -> bool:
     """Whether some file system takes it for a name that begins with a dot, as those of programs' settings do."""
     return name.startswith(".") or ((not name.isascii() or "~" in name) and fold_name(name).startswith("."))
-
-
-def is_ignorable(character: str) -> bool:
-    """Whether text looks the same without that character: it is default-ignorable in Unicode, or controls format."""
-    number = ord(character)
-    return unicodedata.category(character) == "Cf" or any(first <= number <= last for first, last in _DEFAULT_IGNORABLE)
 
 
 @lru_cache(maxsize=4096)

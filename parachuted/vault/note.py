@@ -99,7 +99,7 @@ class Note:
 
     @cached_property
     def outline(self) -> Outline:
-        """The headings of the body, hidden ones left out."""
+        """The top-level headings of the body, as CommonMark sees them."""
         return read_outline(self.data, self.body.start) if self.is_read else Outline(complete=False)
 
     @cached_property
@@ -217,7 +217,7 @@ def _byte_problems(data: bytes) -> Iterator[Problem]:
     elif windows:
         yield Problem(code="mixed-line-ends", message=f"{windows} of {lines} lines end with CR LF, the others with LF")
     if returns > windows:
-        yield Problem(code="lone-cr", message="a CR stands without an LF; it does not end a line here")
+        yield Problem(code="lone-cr", message="a CR stands without an LF; it ends a line in the text, not in the frontmatter")
 
 
 def _block_problems(note: Note) -> Iterator[Problem]:

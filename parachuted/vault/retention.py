@@ -20,6 +20,7 @@ from parachuted.vault.objects import Kept, Objects
 _MEGABYTE = 1_000_000
 _FRESH = timedelta(days=1)
 _NAMED_BY_NONE = timedelta(days=30)
+_HORIZON = timedelta(days=2)
 _CHUNK = 500
 _Row = TypeVar("_Row")
 
@@ -56,7 +57,7 @@ class Pruned:
 
 
 class Retention:
-    """Drops what is too old or too much."""
+    """Drops what is too old or too much. `clock` is one that no jump of the wall clock moves."""
 
     def __init__(self, *, history: History, objects: Objects, keep: Keep, clock: Callable[[], datetime]) -> None:
         self.keep = keep
@@ -88,19 +89,23 @@ class Retention:
         too_old = now - timedelta(days=self.keep.days) if self.keep.days else None
         writes = runs = 0
         if too_old is not None:
-            writes, runs = self._drop_rows(too_old)
+            writes, runs = self._drop_rows(too_old, now + _HORIZON)
         return self._drop_texts(now, too_old, set(wanted), Pruned(writes=writes, runs=runs, texts=0, text_bytes=0, over_bytes=0))
 
-    def _drop_rows(self, too_old: datetime) -> tuple[int, int]:
-        """What was written, done and seen before that, but for what belongs to a run that goes on."""
-        before = (too_old.isoformat(),)
+    def _drop_rows(self, too_old: datetime, horizon: datetime) -> tuple[int, int]:
+        """What was written, done and seen before that, but for what belongs to a run that goes on.
+
+        Only what came before everything that is to be kept: a row that was dated by a clock gone wrong is as old as its neighbours. Dates
+        after `horizon` are such a clock's, and show nothing.
+        """
+        span = (too_old.isoformat(), horizon.isoformat())
         with self._history.reading() as database:
-            writes = [row[0] for row in database.execute(_OLD_WRITES, before)]
+            writes = [row[0] for row in database.execute(_OLD_WRITES, (*span, *span))]
         dropped = sum(self._each(writes, self._history.drop_writes))
         with self._history.reading() as database:
-            runs = [row[0] for row in database.execute(_OLD_RUNS, before)]
+            runs = [row[0] for row in database.execute(_OLD_RUNS, (*span, *span))]
         ended = sum(self._each(runs, self._history.drop_runs))
-        self._history.drop_sightings(too_old)
+        self._history.drop_sightings(too_old, horizon)
         return dropped, ended
 
     def _each(self, rows: list[_Row], drop: Callable[[list[_Row]], None]) -> Iterator[int]:
@@ -154,12 +159,15 @@ def _moment(at: str) -> float:
 
 
 _UNENDED = "SELECT id FROM runs WHERE outcome IN ('running', 'waiting')"
+_NO_ROW = 2**63 - 1
 _OLD_WRITES = (
-    "SELECT id FROM writes WHERE at < ? AND state != 'intended' AND id < (SELECT max(id) FROM writes) "  # noqa: S608  constants
+    f"SELECT id FROM writes WHERE id < (SELECT coalesce(min(id), {_NO_ROW}) FROM writes WHERE at >= ? AND at <= ?) "  # noqa: S608
+    "AND (at < ? OR at > ?) AND state != 'intended' AND id < (SELECT max(id) FROM writes) "
     f"AND (run IS NULL OR run NOT IN ({_UNENDED})) ORDER BY id"
 )
 _OLD_RUNS = (
-    "SELECT id FROM runs WHERE started < ? AND outcome NOT IN ('running', 'waiting') "
+    f"SELECT id FROM runs WHERE rowid < (SELECT coalesce(min(rowid), {_NO_ROW}) FROM runs WHERE started >= ? AND started <= ?) "  # noqa: S608
+    "AND (started < ? OR started > ?) AND outcome NOT IN ('running', 'waiting') "
     "AND NOT EXISTS (SELECT 1 FROM writes WHERE writes.run = runs.id) ORDER BY id"
 )
 _NAMED = (

@@ -118,6 +118,6 @@ async def test_a_key_for_some_paths_begins_nothing_that_holds_what_is_beyond_the
     async with live(backend) as life:
         headers = key_of(life, "*:read,write,admin", paths=["Daily/**"])
         status, says = await refused(life, "POST", "/api/maintenance", json={"prompt": "What do the logs say?"}, headers=headers)
-        assert (status, "does not reach all of the vault" in says) == (403, True)
+        assert (status, "reaches beyond notes" in says) == (403, True)
         status, _ = await refused(life, "POST", "/api/agents/maintenance/run", json={"prompt": "x"}, headers=headers)
         assert (status, backend.jobs) == (403, [])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import aiohttp
@@ -133,6 +135,87 @@ async def test_a_stream_that_breaks_says_so_and_a_reader_who_goes_ends_it(live: 
         assert text.startswith('data: {"tick":1}\n\ndata: {"tick":2}\n\nevent: error\n')
         assert "Traceback" not in text
         assert (await call(life, "GET", "/api/notes"))[0] == 200
+
+
+QUIET = """
+import asyncio
+from parachuted.modules import Module, route
+
+class QuietModule(Module):
+    at_work = 0
+    @route("GET", "/quiet")
+    async def quiet(self, says: bool = True):
+        self.at_work += 1
+        try:
+            if says:
+                yield {"says": "one thing"}
+            await asyncio.sleep(600)
+            yield {}
+        finally:
+            self.at_work -= 1
+    @route("GET", "/")
+    async def count(self):
+        return {"at_work": self.at_work}
+"""
+
+
+def quiet_module(tmp_path: Path) -> Path:
+    save(tmp_path / "quiet/manifest.yaml", "name: quiet\nversion: 0.1.0\nmodule: module.py\n")
+    save(tmp_path / "quiet/module.py", QUIET)
+    return tmp_path / "quiet"
+
+
+async def at_work(life: Life, number: int) -> None:
+    """Wait until so many streams of the module are at work; within two seconds, as a person would notice."""
+    async with asyncio.timeout(10):
+        while (await get(life, "/api/quiet/"))["at_work"] != number:
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("says", ["true", "false"])
+async def test_a_stream_whose_reader_has_gone_ends_at_once_though_the_module_says_nothing(
+    live: Live, tmp_path: Path, trust: str, says: str
+):
+    async with live() as life:
+        await install(life, quiet_module(tmp_path), trust)
+        reader, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
+        writer.write(f"GET /api/quiet/quiet?says={says} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        await at_work(life, 1)
+        if says == "true":
+            assert b"text/event-stream" in await reader.readuntil(b"one thing")
+        went = time.monotonic()
+        writer.close()
+        await at_work(life, 0)
+
+        assert time.monotonic() - went < 5
+
+
+async def test_a_quiet_stream_gives_signs_of_life(live: Live, tmp_path: Path, trust: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("parachuted.api.module_calls._HEARTBEAT_S", 0.1)
+    async with live() as life:
+        await install(life, quiet_module(tmp_path), trust)
+        async with aiohttp.ClientSession() as session:
+            for path in ("/api/quiet/quiet", "/api/quiet/quiet?says=false"):
+                async with session.get(life.url + path) as answer, asyncio.timeout(10):
+                    assert (answer.status, answer.content_type) == (200, "text/event-stream")
+                    lines = [await answer.content.readline() for _ in range(6)]
+                    assert lines.count(b": still here\n") >= 2
+        await at_work(life, 0)
+
+
+async def test_a_stream_ends_with_the_key_that_opened_it_before_it_has_said_anything(live: Live, tmp_path: Path, trust: str):
+    async with live() as life:
+        await install(life, quiet_module(tmp_path), trust)
+        key = key_of(life, "quiet:read")
+        reader, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
+        head = "".join(f"{name}: {value}\r\n" for name, value in {"Host": "localhost", **key}.items())
+        writer.write(f"GET /api/quiet/quiet?says=false HTTP/1.1\r\n{head}\r\n".encode())
+        await at_work(life, 1)
+        life.daemon._door.ring.file.remove(life.daemon._door.ring.keys[0].id)
+        await at_work(life, 0)
+        with suppress(ConnectionError):
+            assert await reader.read() == b""
+        writer.close()
 
 
 async def test_calls_of_modules_are_in_the_audit(live: Live, trust: str):

@@ -155,9 +155,12 @@ async def test_who_does_not_read_the_answer_is_cut():
             await gone(server)
 
 
-async def test_there_is_room_for_so_many_and_others_are_told_so():
+async def test_there_is_room_for_so_many_answers_at_once_and_others_are_told_so():
     async with serving() as (server, port):
         kept = [await asyncio.open_connection("127.0.0.1", port) for _ in range(24)]
+        for reader, writer in kept:
+            writer.write(b"GET /hang HTTP/1.1\r\nHost: x\r\n\r\n")
+            await reader.readuntil(b"\r\n\r\n")
         assert document_of(await said(port, HEAD + b"\r\n"))["error"] == "Service Unavailable"
         for _, writer in kept:
             writer.close()
@@ -165,20 +168,80 @@ async def test_there_is_room_for_so_many_and_others_are_told_so():
         assert b" 200 " in await said(port, HEAD + b"Connection: close\r\n\r\n")
 
 
+@pytest.mark.parametrize("held_with", [b"", b"GET /x HTTP/1.1\r\nHost: x\r\n"], ids=["nothing sent", "half a head sent"])
+async def test_five_hundred_and_twenty_idle_connections_keep_nobody_out(held_with):
+    """Also while they are made again as they are cut, and from this very machine, whose programs all have one address."""
+    async with serving(Limits()) as (server, port):
+        held: list[asyncio.StreamWriter] = []
+
+        async def hold(count: int) -> None:
+            for _ in range(count):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(held_with)
+                held.append(writer)
+
+        await hold(520)
+        spans = []
+        for _ in range(20):
+            began = time.monotonic()
+            assert b" 200 " in await said(port, HEAD + b"Connection: close\r\n\r\n")
+            spans.append(time.monotonic() - began)
+            await hold(10)
+        assert len(server._connections) <= server.most
+        figures = f"{server.most} of {len(held)} idle connections held, 20 good requests took {max(spans) * 1e3:.1f} ms at most"
+        print(figures)  # noqa: T201  a figure to see with -s
+        for writer in held:
+            writer.close()
+
+
+async def test_an_answer_that_is_under_way_is_not_cut_to_make_room():
+    async with serving() as (_, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 4\r\n\r\nab")
+        await asyncio.sleep(0.05)
+        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(40)]
+        writer.write(b"cd")
+        assert (await asyncio.wait_for(reader.read(), 5)).endswith(b"\r\n\r\n4")
+        for _, other in (*idle, (None, writer)):
+            other.close()
+
+
+class Connection:
+    """As far as room is concerned."""
+
+    def __init__(self, peer: str, *, is_idle: bool = False, heard_at: float = 0.0) -> None:
+        self.peer, self.is_idle, self.heard_at, self.is_cut = peer, is_idle, heard_at, False
+
+    def cut(self) -> None:
+        self.is_cut = True
+
+
 def test_one_peer_cannot_take_all_the_room_but_this_machine_may():
     server = Server(web.Application(), Limits(connections=100, per_peer=3))
 
-    assert [server.takes(object(), "10.0.0.9") for _ in range(5)] == [True] * 3 + [False] * 2
-    assert server.takes(object(), "10.0.0.8")
-    assert all(server.takes(object(), "here") for _ in range(50))
+    assert [server.takes(Connection("10.0.0.9"), "10.0.0.9") for _ in range(5)] == [True] * 3 + [False] * 2
+    assert server.takes(Connection("10.0.0.8"), "10.0.0.8")
+    assert all(server.takes(Connection("here"), "here") for _ in range(50))
+
+
+def test_a_peer_that_has_its_share_makes_room_by_its_own_idle_connections_alone():
+    server = Server(web.Application(), Limits(connections=100, per_peer=3))
+    own = [Connection("10.0.0.9", is_idle=True, heard_at=at) for at in (5.0, 3.0, 9.0)]
+    other = Connection("10.0.0.8", is_idle=True, heard_at=1.0)
+    for one in (*own, other):
+        assert server.takes(one, one.peer)
+
+    assert server.takes(Connection("10.0.0.9"), "10.0.0.9")
+    assert [one.is_cut for one in (*own, other)] == [False, True, False, False]
+    assert server._peers == {"10.0.0.9": 3, "10.0.0.8": 1}
 
 
 def test_what_is_counted_of_peers_goes_with_them():
     server = Server(web.Application())
     for number in range(10_000):
-        one = object()
-        assert server.takes(one, f"peer {number}")
-        server.loses(one, f"peer {number}")
+        one = Connection(f"peer {number}")
+        assert server.takes(one, one.peer)
+        server.loses(one, one.peer)
 
     assert (len(server._peers), len(server._connections)) == (0, 0)
 

@@ -122,3 +122,29 @@ def test_an_old_file_that_was_moved_is_followed_and_comes_back_with_it(desk: Des
     desk.sessions = desk.opened()
     desk.index.set(old, Entry(0, 0, 1, 1, "d"))
     assert (desk.chosen("s"), desk.chosen("t")) == (["b", old], [folder])
+
+
+def test_one_key_s_four_thousand_sessions_push_out_its_own_and_no_one_else_s(desk: Desk, monkeypatch):
+    monkeypatch.setattr(subject, "_MOST_SESSIONS_EACH", 5)
+    monkeypatch.setattr(subject, "_MOST_SESSIONS", 8)
+    for session in ("mine-1", "mine-2"):
+        desk.sessions.choose(session, [VaultPath("a")], "me")
+    for number in range(40):
+        desk.sessions.choose(f"flood-{number}", [VaultPath("a"), VaultPath("b")], "another")
+    assert desk.chosen("mine-1") == desk.chosen("mine-2") == ["a"]
+    assert [number for number in range(40) if desk.chosen(f"flood-{number}")] == [35, 36, 37, 38, 39]
+    assert len(desk.rows()) == 2 + 5 * 2
+
+    desk.sessions.choose("flood-39", [VaultPath("c")], "me")  # who chose first is who it is counted for
+    desk.sessions = desk.opened()
+    for number in range(40, 50):
+        desk.sessions.choose(f"flood-{number}", [VaultPath("a")], "another")
+    assert (desk.chosen("mine-1"), desk.chosen("flood-39")) == (["a"], [])
+
+
+def test_one_key_s_choices_are_so_many_in_all(desk: Desk, monkeypatch):
+    monkeypatch.setattr(subject, "_MOST_ROWS_EACH", 5)
+    desk.sessions.choose("mine", [VaultPath("a")], "me")
+    for number in range(4):
+        desk.sessions.choose(f"flood-{number}", map(VaultPath, ("a", "b")), "another")
+    assert (desk.chosen("mine"), desk.chosen("flood-1"), desk.chosen("flood-2")) == (["a"], [], ["a", "b"])

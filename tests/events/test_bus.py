@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from parachuted.access.fields import FieldKind
 from parachuted.events import CATALOG, Bus, EventKind
 
 NOON = datetime(2026, 1, 6, 12, tzinfo=UTC)
@@ -43,7 +44,7 @@ def test_what_may_still_be_refused_is_not_published_as_if_it_had_happened(bus, n
 def test_a_module_s_event_is_carried_from_its_declaration_to_its_withdrawal(bus):
     heard = []
     bus.listen(heard.append)
-    bus.declare(EventKind(name="weather.changed", tells="The weather is another.", fields=("degrees",)))
+    bus.declare(EventKind(name="weather.changed", tells="It rains.", fields={"degrees": FieldKind.NUMBER}, publisher="weather"))
     bus.publish("weather.changed", degrees=3)
     bus.withdraw("weather.changed")
     bus.withdraw("weather.changed")
@@ -56,13 +57,19 @@ def test_a_module_s_event_is_carried_from_its_declaration_to_its_withdrawal(bus)
 @pytest.mark.parametrize("name", ["file.created", "write.before", "weather", "Weather.changed", "weather.", "a b.c", "w.c\nd"])
 def test_a_name_that_is_another_s_or_none_cannot_be_declared(bus, name):
     with pytest.raises(ValueError, match=r"event|module"):
-        bus.declare(EventKind(name=name, tells="No.", fields=("x",)))
+        bus.declare(EventKind(name=name, tells="No.", fields={"x": FieldKind.ID}, publisher=name.partition(".")[0]))
     assert not bus.declared
 
 
 def test_an_event_that_may_be_refused_cannot_be_declared(bus):
     with pytest.raises(ValueError, match="has not happened"):
-        bus.declare(EventKind(name="weather.before", tells="No.", fields=("x",), blocks=True))
+        bus.declare(EventKind(name="weather.before", tells="No.", fields={"x": FieldKind.ID}, publisher="weather", blocks=True))
+
+
+def test_a_module_declares_events_under_its_own_name_alone(bus):
+    for publisher in (None, "garden"):
+        with pytest.raises(ValueError, match="publisher"):
+            bus.declare(EventKind(name="weather.changed", tells="No.", fields={}, publisher=publisher))
 
 
 def test_a_withdrawal_leaves_the_catalogue_alone(bus):

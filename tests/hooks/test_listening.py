@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.access.fields import FieldKind
 from parachuted.events import Bus, Change, EventKind
 from parachuted.hooks import Occurrence
 from parachuted.hooks.listening import Listening
@@ -163,7 +164,7 @@ async def test_an_event_that_another_led_to_is_not_told_with_its_difference(ear:
 
 
 async def test_a_module_s_event_is_told_as_the_module_s(ear: Ear):
-    ear.bus.declare(EventKind(name="weather.changed", tells="It rains.", fields=("mm",)))
+    ear.bus.declare(EventKind(name="weather.changed", tells="It rains.", fields={"mm": FieldKind.NUMBER}, publisher="weather"))
     ear.bus.publish("weather.changed", mm=3)
     (heard,) = await ear.hears(1)
 

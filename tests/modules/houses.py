@@ -22,6 +22,7 @@ from parachuted.modules.services import Services
 from parachuted.modules.standing import Status
 from parachuted.modules.trust import Trust
 from tests.modules.players import Given, Memory, write_module
+from tests.modules.yard import Told
 
 
 class Asked:
@@ -65,12 +66,13 @@ class House:
         self.asker, self.memory, self.config = Asked(), dict[str, Memory](), dict[str, object]()
         self.problems: dict[str, str | None] = {}
         self.events: list[Event] = []
+        self.audit = Told()
         self.bus = Bus(self.clock)
         self.bus.listen(self.events.append)
         self.trust = Shelf(self.home, self.vault, env=dict(os.environ))
         self.modules = Modules(
             trust=self.trust, make_services=self.services, start_worker=self.worker, bus=self.bus, asker=self.asker, vault=self.vault,
-            clock=self.clock, report=self.problems.__setitem__, preferred=preferred, look_every_s=0.05,
+            clock=self.clock, report=self.problems.__setitem__, preferred=preferred, audit=self.audit, look_every_s=0.05,
         )  # fmt: skip
 
     def find(self, name: str) -> Provided | None:

@@ -17,7 +17,7 @@ from parachuted.modules.tree import read_tree
 
 HEAD = """
 import asyncio
-from parachuted.modules import Module, Response, event, mcp_tool, route, schedule
+from parachuted.modules import Module, Response, event, interface, mcp_tool, route, schedule
 """
 
 

@@ -81,7 +81,7 @@ async def test_interfaces_settings_and_the_answers_of_agents_are_handed_in(vault
     async def ask(self):
         return [self.config["tone"], await self.get_interface("BrainInterface").who(), await self.run_agent("helper", "Well?")]
     """
-    folder = write_module(tmp_path / "m", body)
+    folder = write_module(tmp_path / "m", body, manifest="optional_requires: [BrainInterface]\n")
     async with running_module(
         folder, vault=vault, config={"tone": "dry"}, interfaces={"BrainInterface": Brain()}, answers=lambda agent, _prompt: f"{agent}: yes"
     ) as module:

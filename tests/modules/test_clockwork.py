@@ -10,10 +10,14 @@ from typing import cast
 
 from parachuted.access.authority import Authority
 from parachuted.errors import ModuleFailedError
+from parachuted.events.audit import Unrecorded
+from parachuted.modules.audited import ModuleAudit
 from parachuted.modules.clockwork import Clockwork
 from parachuted.modules.declared import Declared, ScheduleSpec
 from parachuted.modules.running import Running
 from parachuted.state import open_state
+
+UNRECORDED = ModuleAudit(Unrecorded(), lambda: datetime.now(UTC))
 
 BEGUN = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
@@ -60,7 +64,7 @@ async def due(clockwork: Clockwork) -> None:
 
 async def test_a_schedule_runs_each_time_its_span_is_over():
     clock, tells = Clock(), Tells()
-    clockwork = Clockwork(clock, None)
+    clockwork = Clockwork(clock, None, UNRECORDED)
     add(clockwork, tells, every(60))
 
     await due(clockwork)
@@ -75,11 +79,11 @@ async def test_a_schedule_runs_each_time_its_span_is_over():
 async def test_what_the_daemon_slept_through_runs_once_also_after_a_restart(tmp_path: Path):
     clock, tells = Clock(), Tells()
     state = open_state(tmp_path / "state.journal")
-    add(Clockwork(clock, state), tells, every(60))
+    add(Clockwork(clock, state, UNRECORDED), tells, every(60))
     state.close()
     clock.go(days=3)
     state = open_state(tmp_path / "state.journal")
-    clockwork = Clockwork(clock, state)
+    clockwork = Clockwork(clock, state, UNRECORDED)
     add(clockwork, tells, every(60))
 
     await due(clockwork)
@@ -92,7 +96,7 @@ async def test_what_the_daemon_slept_through_runs_once_also_after_a_restart(tmp_
 async def test_one_that_is_still_at_work_is_not_begun_again():
     clock, tells = Clock(), Tells()
     tells.wait = asyncio.Event()
-    clockwork = Clockwork(clock, None)
+    clockwork = Clockwork(clock, None, UNRECORDED)
     add(clockwork, tells, every(60))
     async with asyncio.TaskGroup() as group:
         clock.go(seconds=61)
@@ -112,7 +116,7 @@ async def test_one_that_is_still_at_work_is_not_begun_again():
 async def test_one_that_fails_runs_again_when_it_is_due():
     clock, tells = Clock(), Tells()
     tells.fails = True
-    clockwork = Clockwork(clock, None)
+    clockwork = Clockwork(clock, None, UNRECORDED)
     add(clockwork, tells, every(60))
 
     for _ in range(2):
@@ -124,7 +128,7 @@ async def test_one_that_fails_runs_again_when_it_is_due():
 
 async def test_a_clock_that_was_put_back_does_not_put_the_schedule_off():
     clock, tells = Clock(), Tells()
-    clockwork = Clockwork(clock, None)
+    clockwork = Clockwork(clock, None, UNRECORDED)
     add(clockwork, tells, every(60))
     clock.go(days=-30)
 
@@ -137,7 +141,7 @@ async def test_a_clock_that_was_put_back_does_not_put_the_schedule_off():
 
 async def test_the_schedules_of_a_module_that_is_gone_rest():
     clock, tells = Clock(), Tells()
-    clockwork = Clockwork(clock, None)
+    clockwork = Clockwork(clock, None, UNRECORDED)
     add(clockwork, tells, every(60))
 
     clockwork.remove(cast("Running", tells))

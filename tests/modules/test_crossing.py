@@ -17,7 +17,7 @@ from parachuted.errors import (
     StorageFailedError,
 )
 from parachuted.modules.arguments import WrongArgumentsError
-from parachuted.modules.crossing import Told, error_of, refusal_of, told
+from parachuted.modules.crossing import Told, error_of, is_large, refusal_of, told
 from parachuted.modules.wire import Refusal, Unpacker, pack
 
 
@@ -87,3 +87,10 @@ def test_objects_read_as_they_did_where_they_were_made():
     assert value[0] == {"confidence": 0.9, "who": {"name": "Kevin"}}
     with pytest.raises(AttributeError):
         _ = Told().nothing
+
+
+def test_a_large_value_is_known_without_looking_at_all_of_it():
+    assert not is_large(None)
+    assert not is_large({"a": ["b"] * 500, "c": {"d": "e" * 10_000_000}})
+    assert is_large([[]] * 3_000)
+    assert is_large({"a": [{"b": [0] * 100}] * 100})

@@ -488,14 +488,24 @@ async def test_an_interface_shows_the_modules_own_methods_and_none_that_every_mo
         """
         provides = ("BrainInterface",)
 
+        @interface("BrainInterface")
         async def search(self, words: str):
             return [words]
 
+        @interface("BrainInterface")
         def plain(self):
             return "not awaited inside"
 
+        @interface("BrainInterface")
         async def fail(self):
             raise ValueError("inside")
+
+        async def undeclared(self):
+            return "its own"
+
+        @route("DELETE", "/all", capability="admin")
+        async def delete_all(self):
+            return "gone"
         """,
         name="brain",
         manifest="provides: [BrainInterface]\n",
@@ -505,7 +515,7 @@ async def test_an_interface_shows_the_modules_own_methods_and_none_that_every_mo
 
     assert await brain.search("kevin") == ["kevin"]
     assert await brain.plain() == "not awaited inside"
-    for name in ("publish", "run_agent", "on_disable", "get_interface", "vault", "_services", "nothing"):
+    for name in ("publish", "run_agent", "on_disable", "get_interface", "vault", "_services", "nothing", "undeclared", "delete_all"):
         with pytest.raises(AttributeError):
             getattr(brain, name)
     with pytest.raises(TypeError):

@@ -9,15 +9,16 @@ from datetime import UTC, datetime
 from typing import cast
 
 from parachuted.access.authority import Authority
-from parachuted.events import Bus, Event
-from parachuted.modules.bounds import Bounds
+from parachuted.access.events import EventFilter
+from parachuted.events import CATALOG, Bus, Event
+from parachuted.grants.patterns import grant_of
 from parachuted.modules.declared import Declared, EventSpec
 from parachuted.modules.inbox import MOST_WAITING, Inbox
 from parachuted.modules.publishing import Published, Publishing
 from parachuted.modules.running import Running
 from tests.modules.players import until
 
-ALL = Bounds.of_module("daily", read=["**"], write=[])
+ALL = EventFilter.of_module("daily", grant_of(["**"]))
 BUS = Bus(lambda: datetime(2026, 1, 5, tzinfo=UTC))
 
 
@@ -45,12 +46,12 @@ class Hears:
             raise RuntimeError("a way of running that breaks the contract")
 
 
-def inbox(hears: Hears, *specs: EventSpec, bounds: Bounds = ALL) -> Inbox:
-    return Inbox(cast("Running", hears), specs, bounds, Publishing(BUS))
+def inbox(hears: Hears, *specs: EventSpec, listens: EventFilter = ALL) -> Inbox:
+    return Inbox(cast("Running", hears), specs, listens, Publishing(BUS))
 
 
 def event(path: str, name: str = "file.modified", **data: object) -> Event:
-    return Event(id=1, event=name, timestamp=datetime(2026, 1, 5, tzinfo=UTC), data={"path": path, **data})
+    return Event(id=1, kind=CATALOG[name], timestamp=datetime(2026, 1, 5, tzinfo=UTC), data={"path": path, **data})
 
 
 @contextlib.asynccontextmanager
@@ -110,7 +111,7 @@ async def test_where_too_many_wait_the_oldest_are_dropped_and_counted():
 async def test_what_a_handler_does_to_the_data_is_seen_nowhere_else():
     hears = Hears()
     one = inbox(hears, IN_ORDER)
-    told = event("a.md", causes=["c1"], paths=["a.md"])
+    told = event("a.md", causes=["c1"], run="r1")
     one.put(told, Published())
 
     async with telling(one):
@@ -118,7 +119,7 @@ async def test_what_a_handler_does_to_the_data_is_seen_nowhere_else():
 
     data = hears.told[0][1]
     assert data == told.data
-    assert data["paths"] is not told.data["paths"]
+    assert data["causes"] is not told.data["causes"]
 
 
 async def test_the_events_causes_and_its_run_are_carried_on():
@@ -135,7 +136,7 @@ async def test_the_events_causes_and_its_run_are_carried_on():
 
 async def test_a_file_that_moves_in_is_told_to_who_hears_of_new_ones():
     hears = Hears()
-    one = inbox(hears, EventSpec(event="file.created", handler="made"), bounds=Bounds.of_module("daily", read=["Daily/**"], write=[]))
+    one = inbox(hears, EventSpec(event="file.created", handler="made"), listens=EventFilter.of_module("daily", grant_of(["Daily/**"])))
     assert one.events == {"file.created", "file.moved"}
 
     one.put(event("Daily/a.md", "file.moved", **{"from": "Private/a.md"}), Published())

@@ -21,6 +21,7 @@ async def hello(self):
 """
 BRAIN = "provides: [BrainInterface]\n"
 WHO = """
+@interface("BrainInterface")
 async def who(self):
     return self._services.name
 """
@@ -315,7 +316,7 @@ async def test_two_modules_that_answer_each_other_come_to_an_end(house):
             await self.state.put("heard", await self.state.get("heard", 0) + 1)
             self.publish("{name}.said")
         """
-        house.add(name, body)
+        house.add(name, body, f"publishes:\n  {name}.said: {{}}\n")
 
     async with house.open() as modules:
         modules.publish("ping", "ping.said", {}, Authority())

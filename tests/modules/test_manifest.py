@@ -337,3 +337,39 @@ def test_apps_are_shown_every_field():
     assert document["hooks"] == [{"event": "daily.entry.created", "handler": "hooks:on_entry_created", "is_async": True}]
     assert document["permissions"]["bash"] == ["git"]
     assert document["agents"]["indexer"]["sandbox"]["workspace_access"] == "rw"
+
+
+PUBLISHES = """\
+name: daily
+version: 1.0.0
+module: module.py
+publishes:
+"""
+
+
+def test_a_manifest_declares_the_events_that_the_module_publishes_with_the_kind_of_each_field():
+    found = read_manifest(f"{PUBLISHES}  daily.page.turned: {{path: path, words: text, count: number}}\n  daily.woke: {{}}\n")
+
+    assert found.publishes == {"daily.page.turned": {"path": "path", "words": "text", "count": "number"}, "daily.woke": {}}
+    assert manifest_document(found)["publishes"]["daily.page.turned"]["words"] == "text"
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("brain.said: {}", "is not an event of daily; its name begins with `daily.`"),
+        ("daily.entry.created: {entry_id: id}", "is declared already"),
+        ("daily.said: {words: text}", "text of a note that no field names"),
+        ("daily.said: {words: string}", "should be one of path, paths, text"),
+        ("daily.said: {words: }", "words"),
+        ("daily.said: {two words: free}", "name of a field"),
+        ("daily.said: [words]", "daily.said"),
+        ("daily: {}", "name of an event"),
+    ],
+)
+def test_an_event_that_cannot_be_published_or_has_a_field_without_a_kind_is_a_mistake(line, says):
+    with pytest.raises(ManifestError) as mistaken:
+        read_manifest(f"{PUBLISHES}  {line}\n")
+
+    assert says in str(mistaken.value)
+    assert "line 5: " in str(mistaken.value)

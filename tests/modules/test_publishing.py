@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import pytest
 
-from parachuted.errors import ActRefusedError
+from parachuted.access.fields import FieldKind
+from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.events import Bus, Event
-from parachuted.modules.publishing import DEEPEST, MOST_BYTES, MOST_NAMES, Publishing
+from parachuted.modules.manifest import Manifest
+from parachuted.modules.publishing import DEEPEST, MOST_BYTES, Publishing
 
 
 @pytest.fixture
@@ -21,6 +24,12 @@ def publishing(bus: Bus) -> Publishing:
     return Publishing(bus)
 
 
+def manifest(name: str, **publishes: Mapping[str, FieldKind]) -> Manifest:
+    """Of a module that publishes these, `__` for a dot."""
+    named = {event.replace("__", "."): fields for event, fields in publishes.items()}
+    return Manifest(name=name, version="1.0.0", module="module.py", publishes=named)
+
+
 def test_a_module_tells_an_event_of_the_catalogue_that_is_its_own(bus, publishing):
     publishing.publish("daily", "daily.entry.created", {"entry_id": "e1"})
 
@@ -28,15 +37,64 @@ def test_a_module_tells_an_event_of_the_catalogue_that_is_its_own(bus, publishin
     assert (event.event, event.data) == ("daily.entry.created", {"entry_id": "e1"})
 
 
-def test_a_module_declares_an_event_by_telling_it_and_takes_it_along_when_it_goes(bus, publishing):
-    publishing.publish("telegram-bot", "telegram-bot.message.came", {"chat": 1, "text": "hi"})
-    publishing.publish("telegram-bot", "telegram-bot.message.came", {"chat": 2})
-    assert bus.declared["telegram-bot.message.came"].fields == ("chat", "text")
+def test_a_module_s_events_are_those_of_its_manifest_for_as_long_as_it_is_there(bus, publishing):
+    publishing.declare(manifest("garden", garden__bed__dug={"bed": FieldKind.ID, "text": FieldKind.MESSAGE}))
+    publishing.publish("garden", "garden.bed.dug", {"bed": "b1", "text": "hi", "causes": ["c1"]})
+    publishing.publish("garden", "garden.bed.dug", {"bed": "b2"})
+    dug = bus.declared["garden.bed.dug"]
+    assert (dict(dug.fields), dug.publisher) == ({"bed": FieldKind.ID, "text": FieldKind.MESSAGE, "causes": FieldKind.IDS}, "garden")
 
-    publishing.withdraw("telegram-bot")
+    publishing.withdraw("garden")
 
     assert len(list(bus.since(0))) == 2
     assert bus.declared == {}
+    with pytest.raises(ActRefusedError, match="not declared"):
+        publishing.publish("garden", "garden.bed.dug", {"bed": "b3"})
+
+
+def test_an_event_that_was_not_declared_is_refused_with_the_line_to_write(bus, publishing):
+    data = {"note_path": "Beds/a.md", "bed_id": "b1", "rows": 3, "is_new": True, "words": "hello", "where": None}
+    line = "`garden.bed.dug: {note_path: path, bed_id: id, rows: number, is_new: flag, words: free, where: free}`"
+
+    with pytest.raises(ActRefusedError) as refused:
+        publishing.publish("garden", "garden.bed.dug", data)
+
+    assert line in str(refused.value)
+    assert "publishes:" in str(refused.value)
+    assert bus.last_id == 0
+
+
+def test_a_field_that_was_not_declared_is_refused_with_what_to_add(bus, publishing):
+    publishing.declare(manifest("garden", garden__bed__dug={"bed": FieldKind.ID}))
+
+    with pytest.raises(ActRefusedError, match=r"add `rows: number` to `garden\.bed\.dug`"):
+        publishing.publish("garden", "garden.bed.dug", {"bed": "b1", "rows": 3})
+    with pytest.raises(ActRefusedError, match=r"has no field mood; it has entry_id, "):
+        publishing.publish("daily", "daily.entry.created", {"entry_id": "e1", "mood": "good"})
+    assert bus.last_id == 0
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"bed": "see Private/diary.md"}, {"bed": {"Private/diary.md": 1}}, {"note": ["Private/diary.md"]}, {"note": "../x"},
+        {"notes": "Private/diary.md"}, {"notes": [{"path": "x.md"}]}, {"rows": "three"}, {"causes": "c1"},
+    ],
+)  # fmt: skip
+def test_a_value_that_is_not_of_its_kind_is_refused_and_not_repeated(bus, publishing, data):
+    kinds = {"bed": FieldKind.ID, "note": FieldKind.PATH, "notes": FieldKind.PATHS, "rows": FieldKind.NUMBER}
+    publishing.declare(manifest("garden", garden__bed__dug=kinds))
+
+    with pytest.raises(ActRefusedError, match="is declared as") as refused:
+        publishing.publish("garden", "garden.bed.dug", data)
+
+    assert "Private" not in str(refused.value)
+    assert bus.last_id == 0
+
+
+def test_a_manifest_that_names_another_s_event_is_refused_here_too(publishing):
+    with pytest.raises(ModuleFailedError, match="publisher"):
+        publishing.declare(manifest("garden", brain__said={}))
 
 
 @pytest.mark.parametrize(
@@ -69,16 +127,9 @@ def test_an_event_is_no_way_to_carry_megabytes(publishing):
         publishing.publish("daily", "daily.big", {"text": "x" * MOST_BYTES})
 
 
-def test_names_are_for_kinds_of_events_and_so_they_are_few(publishing):
-    for number in range(MOST_NAMES):
-        publishing.publish("daily", f"daily.n{number}", {})
-
-    with pytest.raises(ActRefusedError, match="kinds"):
-        publishing.publish("daily", "daily.one-more", {})
-
-
 def test_what_follows_from_an_event_is_one_deeper_and_a_circle_ends(bus, publishing):
     depths: list[int] = []
+    publishing.declare(manifest("daily", daily__again={}))
 
     def answer(event: Event) -> None:
         depths.append(publishing.told(event.id).depth)
@@ -93,6 +144,8 @@ def test_what_follows_from_an_event_is_one_deeper_and_a_circle_ends(bus, publish
 
 
 def test_what_two_modules_do_at_once_counts_for_each_alone(publishing, bus):
+    publishing.declare(manifest("daily", daily__said={}))
+    publishing.declare(manifest("brain", brain__said={}))
     with publishing.handling("daily", 3), publishing.handling("daily", 0):
         publishing.publish("brain", "brain.said", {})
         publishing.publish("daily", "daily.said", {})

@@ -224,7 +224,7 @@ async def test_what_a_handler_of_an_event_raises_is_a_problem_of_the_module(begi
 
 
 async def test_an_interface_has_the_modules_own_methods_and_no_others(begin):
-    body = "async def search(self, words, *, limit=2):\n    return [{'name': words, 'limit': limit}]"
+    body = "@interface('BrainInterface')\nasync def search(self, words, *, limit=2):\n    return [{'name': words, 'limit': limit}]"
     running = await begin(body, name="brain", manifest="provides: [BrainInterface]\n")
 
     brain = running.interface("BrainInterface")
@@ -237,7 +237,9 @@ async def test_an_interface_has_the_modules_own_methods_and_no_others(begin):
 
 
 async def test_a_module_uses_the_interface_of_another(begin):
-    brain = await begin("async def who(self):\n    return 'brain'", name="brain", manifest="provides: [BrainInterface]\n")
+    brain = await begin(
+        "@interface('BrainInterface')\nasync def who(self):\n    return 'brain'", name="brain", manifest="provides: [BrainInterface]\n"
+    )
     services = Given(lent={"BrainInterface": brain.interface("BrainInterface")})
     body = """
     @route("GET", "/who")
@@ -329,7 +331,36 @@ async def test_a_module_reaches_no_further_than_its_permissions(begin, yard):
 async def test_an_interface_has_a_suggest_of_its_own_and_never_that_of_every_module(begin):
     manifest = "provides: [BrainInterface]\n"
     plain = await begin("async def search(self):\n    return 1", name="brain", manifest=manifest)
-    with pytest.raises((AttributeError, ModuleFailedError)):
+    with pytest.raises((AttributeError, ActRefusedError)):
         await plain.interface("BrainInterface").suggest("update", "Brain/a.md", {}, reasoning="x")
-    own = await begin("async def suggest(self, text):\n    return [text]", name="brain", manifest=manifest)
+    own = await begin("@interface('BrainInterface')\nasync def suggest(self, text):\n    return [text]", name="brain", manifest=manifest)
     assert await own.interface("BrainInterface").suggest("text") == ["text"]
+
+
+HIDING = {
+    "the tool m-hidden": "mark = mcp_tool('m-' + 'hidden')\n@mark\ndef hidden(self): ...",
+    "the listener hidden": "mark = event('note.' + 'saved')\n@mark\nasync def hidden(self): ...",
+    "the schedule of hidden": "mark = schedule(every=str(15) + 'm')\n@mark\nasync def hidden(self): ...",
+    "the agent hidden": "agents = {'hid' + 'den': {'paths': ['Work/']}}",
+    "the interface HiddenInterface": "provides = ['Hidden' + 'Interface']",
+}
+
+
+@pytest.mark.parametrize("what", HIDING)
+async def test_what_only_running_code_declares_is_refused_with_the_line_that_would_show_it(way, tmp_path, what):
+    approved = approve(write_module(tmp_path / "hiding", HIDING[what]))
+    running = way(approved, Given(name=approved.name))
+    with pytest.raises(ModuleFailedError):
+        await running.start()
+    said = running.problem or ""
+    await running.stop()
+
+    assert f"{what} was not shown when" in said
+    assert "manifest.yaml" in said or "as a literal" in said
+
+
+async def test_what_the_manifest_names_may_be_declared_in_any_way(begin):
+    manifest = "mcp_tools: [{name: m-hidden, handler: hidden}]\nagents: {hidden: {paths: [Work/]}}\npermissions: {read: [Work/**]}\n"
+    running = await begin("mark = mcp_tool('m-' + 'hidden')\n@mark\ndef hidden(self): return 1", manifest=manifest)
+
+    assert [tool.name for tool in running.declared.tools] == ["m-hidden"]

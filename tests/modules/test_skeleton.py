@@ -41,10 +41,10 @@ async def test_whatever_its_name_it_goes_together_and_works(tmp_path: Path, name
 
         assert (await module.list_items(limit=1))["items"] == ["Buy seeds"]
         assert await module.search(query="kim") == ["Call Kim"]
-        assert paper.published[0] == (f"{name}.item.added", {"text": "Buy seeds"})
         assert await module.ask(question="What?") == {"answer": "helper says yes"}
         assert paper.asked == [("helper", "What?", {})]
         (note,) = paper.vault.notes
+        assert paper.published[0] == (f"{name}.item.added", {"path": note, "text": "Buy seeds"})
         await module.on_file_modified(path=note)
         await module.on_file_modified(path="other.md")
         assert paper.state.kept == {"changes": 1}

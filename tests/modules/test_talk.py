@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import contextvars
 
 import pytest
 
 from parachuted.errors import ModuleFailedError, NotFoundError
 from parachuted.modules.talk import MOST_ASKED, Talk
-from parachuted.modules.wire import Ask, Said, Unpacker, WireError
-
-CAUSE = contextvars.ContextVar("cause", default="nobody's")
+from parachuted.modules.wire import Answer, Ask, Ended, Refusal, Said, Unpacker, WireError
 
 
 class Ends:
@@ -101,33 +98,31 @@ async def test_whoever_waits_is_told_when_the_other_end_is_gone():
             await both.ours.ask("x", {})
 
 
-async def test_what_is_asked_on_behalf_of_an_ask_is_done_in_its_context():
+async def test_an_ask_names_the_one_that_it_is_made_for_and_hears_when_nothing_more_is_done_for_it():
+    opened, ended = [], []
+
     async def ask_back(ask):
-        return await both.theirs.ask("cause", ask.body)
+        return await both.theirs.ask("of", {}, of=ask.id)
 
-    async def tell_cause(_ask):
-        return CAUSE.get()
+    async def tell_of(ask):
+        return ask.of
 
-    async with ends(ask_back, tell_cause) as both:
-        CAUSE.set("Kevin's")
-        assert await both.ours.ask("x", {}) == "Kevin's"
-        CAUSE.set("Anna's")
-        assert await both.ours.ask("x", {}) == "Anna's"
-        assert await both.theirs.ask("cause", {}) == "Anna's"  # on behalf of nobody: that of the loop's turn
+    async with ends(ask_back, tell_of, ended=ended.append) as both:
+        assert await both.ours.ask("x", {}, opened=opened.append) == opened[0]
+        both.ours.take(Ended(id=opened[0]))
+
+    assert ended == opened
 
 
-async def test_a_number_that_is_no_open_ask_lends_no_context():
-    seen = []
-
-    async def tell_cause(_ask):
-        seen.append(CAUSE.get())
-
-    async with ends(tell_cause) as both:
-        both.ours.take(Ask(id=9, verb="x", body={}, of=12345))
-        while not seen:
-            await asyncio.sleep(0)
-
-    assert seen == ["nobody's"]
+@pytest.mark.parametrize("number", [0, -1, 2, 10**12])
+@pytest.mark.parametrize("make", [lambda number: Answer(id=number), lambda number: Refusal(id=number, error="x", message="x"),
+                                  lambda number: Ended(id=number)])  # fmt: skip
+async def test_an_answer_to_what_was_never_asked_breaks_the_rules(number, make):
+    async with ends(echo) as both:
+        await both.ours.ask("x", {})
+        with pytest.raises(WireError, match="was ever asked"):
+            both.ours.take(make(number))
+        both.ours.take(Answer(id=1, value="late"))  # who asked waits no longer
 
 
 async def test_two_asks_of_one_number_break_the_rules():

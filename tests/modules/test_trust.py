@@ -81,7 +81,7 @@ def test_what_a_change_asks_for_more_is_told_apart(yard):
     yard.approve()
     (yard.folder / "manifest.yaml").write_text(MANIFEST.replace("[Notes/**]", "[Notes/**, Diary/**]"))
 
-    assert yard.trust.consent("stranger").added == ("reads     Notes/**, Diary/**",)
+    assert yard.trust.consent("stranger").added == ("reads     | Diary/**",)
     assert yard.ready().manifest.permissions.read == ("Notes/**",)
 
 

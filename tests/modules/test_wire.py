@@ -7,7 +7,20 @@ import struct
 
 import pytest
 
-from parachuted.modules.wire import MOST_BYTES, Answer, Ask, Cancel, Refusal, Said, Unpacker, WireError, pack
+from parachuted.json_limits import MOST_VALUES
+from parachuted.modules.wire import (
+    MOST_ASKED_VALUES,
+    MOST_BYTES,
+    Answer,
+    Ask,
+    Cancel,
+    Refusal,
+    Said,
+    Unpacker,
+    WireError,
+    pack,
+    parse_frame,
+)
 
 FRAMES = [
     Ask(id=1, verb="call", body={"handler": "hello", "arguments": {"n": [1, 2.5, None, True, "ü\n\x00😀"]}}, of=7),
@@ -85,14 +98,27 @@ def test_what_json_has_not_is_not_packed(value):
         pack(Answer(id=1, value=value))
 
 
-def test_one_that_waits_for_much_says_so():
-    unpacker = Unpacker()
-    packed = pack(Answer(id=1, value="x" * 1_000_000))
+@pytest.mark.parametrize(
+    "value",
+    [b"[" + b"[]," * 60_000 + b"[]]", b"[" + b"1," * MOST_VALUES + b"1]", b"{" + b'"a":1,' * MOST_VALUES + b'"a":1}'],
+    ids=["lists", "numbers", "keys"],
+)
+def test_a_frame_that_holds_too_much_is_an_error_before_anything_is_made_of_it(value):
+    with pytest.raises(WireError):
+        parse_frame(b'{"kind":"answer","id":1,"value":' + value + b"}")
 
-    assert list(unpacker.feed(packed[:900_000])) == []
-    assert unpacker.is_large
-    assert len(list(unpacker.feed(packed[900_000:]))) == 1
-    assert not unpacker.is_large
+
+def test_what_is_asked_holds_less_than_what_is_answered_may():
+    many = list(range(MOST_ASKED_VALUES))
+
+    assert parse_frame(pack(Answer(id=1, value=many))[4:]) == Answer(id=1, value=many)
+    for refused in (lambda: pack(Ask(id=1, verb="x", body={"a": many})), lambda: parse_frame(asked(many))):
+        with pytest.raises(WireError, match="send it in parts"):
+            refused()
+
+
+def asked(value):
+    return json.dumps({"kind": "ask", "id": 1, "verb": "x", "body": {"a": value}}).encode()
 
 
 def test_a_frame_is_plain_json_after_its_length():

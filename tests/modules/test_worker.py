@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import contextvars
 import json
 import logging
 import os
@@ -14,14 +13,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from parachuted.errors import ModuleFailedError, NotFoundError
+from parachuted.access.authority import Authority, current
+from parachuted.errors import ActRefusedError, ModuleFailedError, NotFoundError
 from parachuted.modules.arguments import WrongArgumentsError
 from parachuted.modules.results import Response
 from parachuted.modules.worker import Pace, Worker
 from tests.modules.players import Given, approve, until, write_module
 
 QUICK = Pace(first_wait_s=0.05)
-CAUSE = contextvars.ContextVar("cause", default="nobody's")
 
 BODY = """
 @route("GET", "/hello")
@@ -100,6 +99,7 @@ async def much(self):
 async def heard(self, a: int):
     await self.state.put("heard", a)
 
+@interface("BrainInterface")
 async def suggest(self, text, limit=1):
     return [{"text": text, "limit": limit}]
 
@@ -176,7 +176,7 @@ async def test_what_goes_wrong_in_a_handler_is_told_as_in_the_daemon(life):
             await worker.call("memory", {})
         with pytest.raises(ModuleFailedError, match="more than"):
             await worker.call("large", {})
-        with pytest.raises(ModuleFailedError, match="has no method"):
+        with pytest.raises(ActRefusedError, match="has no method"):
             await worker.interface("BrainInterface").nothing()
         with pytest.raises(AttributeError):
             _ = worker.interface("BrainInterface").run_agent
@@ -275,7 +275,7 @@ class Watched(Given):
     """Notes in whose context it was asked."""
 
     def publish(self, event, data):
-        super().publish(event, {**data, "cause": CAUSE.get()})
+        super().publish(event, {**data, "cause": current().causes[0]})
 
 
 async def test_what_a_stream_does_is_part_of_its_cause_to_its_last_item(life):
@@ -289,8 +289,8 @@ async def all(self, n: int):
     self.publish("daily.y", i=n)
 """
     async with life(body, services=services) as worker:
-        CAUSE.set("the caller's")
-        assert [item async for item in worker.stream("all", {}, query={"n": "3"})] == [0, 1, 2]
+        caller = Authority(causes=("the caller's",))
+        assert [item async for item in worker.stream("all", {}, query={"n": "3"}, authority=caller)] == [0, 1, 2]
 
     assert [(data["i"], data["cause"]) for _event, data in services.published] == [(i, "the caller's") for i in range(4)]
 
@@ -305,8 +305,7 @@ async def heard(self, n: int):
 """
 
     async def told(worker, n):
-        CAUSE.set(f"cause {n}")
-        await worker.tell("heard", {"n": n})
+        await worker.tell("heard", {"n": n}, authority=Authority(causes=(f"cause {n}",)))
 
     async with life(body, services=services) as worker, asyncio.TaskGroup() as group:
         for n in range(10):

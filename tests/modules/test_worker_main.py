@@ -12,7 +12,7 @@ import pytest
 
 from parachuted.modules.beginning import Begin
 from parachuted.modules.walls import Walls
-from parachuted.modules.wire import Answer, Ask, Refusal, Said, Unpacker, pack
+from parachuted.modules.wire import Answer, Ask, Ended, Refusal, Said, Unpacker, pack
 from tests.modules.players import approve, write_module
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,7 +49,7 @@ class Program:
             data = os.read(self.process.stdout.fileno(), 1 << 16)
             if not data:
                 return None
-            self.frames += self.unpacker.feed(data)
+            self.frames += [frame for frame in self.unpacker.feed(data) if not isinstance(frame, Ended)]
         return self.frames.pop(0)
 
     def end(self):

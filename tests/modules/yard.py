@@ -77,7 +77,9 @@ class Yard:
 
     def agents(self, backend: Backend | None = None, *, runs: int = 100, runs_per_cause: int = 50, **more: Any) -> AgentParts:
         """What agents work with; `runs`: how many there may be in an hour."""
-        budget = Budget(RunLimits(runs_per_hour=runs, runs_per_day=1_000, runs_per_cause=runs_per_cause), self.history)
+        budget = Budget(
+            RunLimits(runs_per_hour=runs, runs_per_day=1_000, runs_per_cause=runs_per_cause), self.history, self.state, self.clock
+        )
         return AgentParts(
             backend=backend or ScriptedBackend(), model=None, limits=LIMITS, budget=budget, history=self.history, objects=self.objects,
             causes=Causes(self.state), bus=self.bus, clock=self.clock, user_home=self.folder / "person", audit=self.audit, **more,

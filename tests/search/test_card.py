@@ -66,7 +66,7 @@ def test_bytes_that_are_not_utf8_leave_the_rest_to_be_found():
 @example(["# a", "b", "===", "# c"])
 @example(["# a", "```", "# b", "```"])
 @example(["# a", "<!--", "# b", "-->"])
-def test_headings_that_are_found_quickly_are_those_of_the_note(lines):
+def test_the_headings_of_a_card_are_those_of_the_note(lines):
     data = "\n".join(lines).encode()
 
     assert make_card("a.md", data, 0).texts[1].split("\n") == (

@@ -210,10 +210,10 @@ async def test_a_backend_that_hangs_is_ended_with_the_daemon(live: Live, vault: 
 
 
 async def test_a_clock_that_is_set_back_by_years_stops_nothing(live: Live, vault: Path, clock: Clock):
-    """Runs that were counted in the future count for nothing, and tasks due then are due now."""
+    """Tasks due then are due now, and the runs of the last hour count on, whatever date they have."""
     graph = star(vault, 2)
     clock.ahead = timedelta(days=5000)
-    async with live(always_edits(), clock=clock, budget__runs_per_hour=2) as life:
+    async with live(always_edits(), clock=clock, budget__runs_per_hour=4) as life:
         touch_up(vault, "x", "- new", graph)
         await life.until(lambda: len(ran(life)) == 2)
         await life.settled()
@@ -223,3 +223,4 @@ async def test_a_clock_that_is_set_back_by_years_stops_nothing(live: Live, vault
         clock.ahead = timedelta()
         life.daemon.worker.resume()
         await life.until(lambda: len(ran(life)) == 4)
+        assert str(life.daemon.budget.exceeded()) == "the budget of 4 runs per hour is used up"

@@ -1,7 +1,7 @@
-"""Every route x every kind of narrow key x every place where a text of an unseen note could stand: bodies, headers, counts, events, errors.
+"""Every route x every kind of narrow key x every place where a text of an unseen note could stand.
 
-The texts that a key does not see are canaries. What does not name them may still count them, so all answers are compared besides with those of
-a second vault that differs only where the key does not look.
+Bodies, headers, counts, events and errors are looked at. The texts that a key does not see are canaries. What does not name them may still
+count them, so all answers are compared besides with those of a second vault that differs only where the key does not look.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import os
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
@@ -29,7 +28,11 @@ SHOP, ANYWHERE, DAILY = ["Shop/**"], [], ["Daily/**"]
 KINDS: Mapping[str, list[tuple[str, list[str]]]] = {
     "everything in Shop": [("*:read,write,admin", SHOP)],
     "a reader of Shop": [("*:read", SHOP)],
-    **{f"{module}:{one} in Shop": [(f"{module}:{one}", SHOP)] for module in ("vault", "curator", "system") for one in ("read", "write", "admin")},
+    **{
+        f"{module}:{one} in Shop": [(f"{module}:{one}", SHOP)]
+        for module in ("vault", "curator", "system")
+        for one in ("read", "write", "admin")
+    },
     "runs everywhere, no notes": [("curator:read", ANYWHERE)],
     "the system everywhere, no notes": [("system:read", ANYWHERE)],
     "runs everywhere, notes in Shop": [("curator:read", ANYWHERE), ("vault:read", SHOP)],
@@ -42,6 +45,7 @@ ALLOWED = {
     "runs everywhere, notes in Shop": NAMES,
     "the journal": {"a journal entry"},
 }
+pytestmark = pytest.mark.timeout(240)  # thousands of requests, on a machine that does other things too
 STREAMS = {"/api/events"}
 WITHOUT_LIMITS = [kind for kind in KINDS if not kind.endswith("Shop") or kind.startswith("runs everywhere")]
 
@@ -76,16 +80,18 @@ def reads(document: dict, world: World) -> Iterator[tuple[str, str]]:
             filled = re.sub(r"\{\w+\}", quote(fill, safe="/"), path)
             values = asked if required else [""]
             for value in values:
-                query = "&".join(f"{one['name']}={quote(str(sample(document, one['schema'], value, force=True)), safe='')}" for one in required)
+                query = "&".join(
+                    f"{one['name']}={quote(str(sample(document, one['schema'], value, force=True)), safe='')}" for one in required
+                )
                 yield path, f"{filled}?{query}"
         for one, value in itertools.product(optional, ("milk", "Private/**", world.folder, "Shop/**", "500", "true")):
-            query = "&".join([*(f"{need['name']}={quote(asked[0], safe='')}" for need in required), f"{one['name']}={quote(value, safe='')}"])
+            query = "&".join(
+                [*(f"{need['name']}={quote(asked[0], safe='')}" for need in required), f"{one['name']}={quote(value, safe='')}"]
+            )
             yield path, re.sub(r"\{\w+\}", quote(asked[0], safe="/"), path) + f"?{query}"
 
 
-async def every_answer(
-    session: aiohttp.ClientSession, world: World, headers: dict[str, str], document: dict
-) -> dict[str, tuple[int, str]]:
+async def every_answer(session: aiohttp.ClientSession, world: World, headers: dict[str, str], document: dict) -> dict[str, tuple[int, str]]:
     """What a key is answered, by what it asked."""
     limit = asyncio.Semaphore(8)
     found: dict[str, tuple[int, str]] = {}
@@ -117,19 +123,17 @@ async def listeners(world: World) -> AsyncIterator[dict[str, list[str]]]:
                 async for line in got.content:
                     heard[kind].append(line.decode())
 
-    tasks = [asyncio.create_task(listen(kind)) for kind in KINDS]
-    try:
-        await world.life.until(lambda: all(connected.values()))
-        yield heard
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(listen(kind), name=f"listening as {kind}") for kind in KINDS]
+        try:
+            await world.life.until(lambda: all(connected.values()))
+            yield heard
+        finally:
+            for task in tasks:
+                task.cancel()
 
 
-async def test_no_text_of_an_unseen_note_stands_in_any_answer_or_event(
-    live: Live, vault: Path, home: Path, session: aiohttp.ClientSession
-):
+async def test_no_text_of_an_unseen_note_stands_in_any_answer_or_event(live: Live, vault: Path, home: Path, session: aiohttp.ClientSession):
     async with world_of(live, vault, home, has_canaries=True) as world:
         async with listeners(world) as heard:
             await happen(world)
@@ -174,19 +178,24 @@ async def test_a_vault_that_differs_only_where_a_key_does_not_look_gives_it_the_
                     answers |= {(kind, target): (status, masked(text)) for target, (status, text) in found.items()}
                     answers[kind, "events"] = (200, masked("".join(sorted(line for line in heard[kind] if line.startswith("data")))))
             told.append(answers)
-        vault.rename(tmp_path / f"vault of {has_canaries}")
-        home.rename(tmp_path / f"home of {has_canaries}")
-        vault.mkdir()
-        home.mkdir(mode=0o700)
+        put_away(vault, home, tmp_path / f"world {has_canaries}")
     one, other = told
     differing = [(*asked, *where_they_differ(one[asked], other[asked])) for asked in one if one[asked] != other[asked]]
     assert not differing, "\n".join(map(str, differing[:60])) + f"\n{len(differing)} in all"
 
 
+def put_away(vault: Path, home: Path, to: Path) -> None:
+    """Make room for the other world in the same places."""
+    to.mkdir()
+    for folder in (vault, home):
+        folder.rename(to / folder.name)
+        folder.mkdir(mode=0o700)
+
+
 def where_they_differ(one: tuple[int, str], other: tuple[int, str]) -> tuple[str, str]:
     """The two answers from just before the first difference."""
     texts = f"{one[0]} {one[1]}", f"{other[0]} {other[1]}"
-    at = max(len(os.path.commonprefix(texts)) - 40, 0)
+    at = max(next((place for place, (left, right) in enumerate(zip(*texts, strict=False)) if left != right), 0) - 40, 0)
     return texts[0][at : at + 120], texts[1][at : at + 120]
 
 

@@ -1,7 +1,7 @@
 """Two worlds: the same vault twice for a key that is limited to `Shop/**`, and different everywhere else.
 
-In one world each place outside the key's paths holds a canary; in the other those places hold other words, and there are more of them. A key
-that sees only `Shop/**` must get the same answers in both, and no canary in any.
+In one world each place outside the key's paths holds a canary; in the other those places hold other words, and there are more of them.
+A key that sees only `Shop/**` must get the same answers in both, and no canary in any.
 """
 
 from __future__ import annotations
@@ -78,7 +78,10 @@ def fill(world: World, vault: Path) -> None:
     save(vault / "Private/broken.md", f"---\nwatch: [\n{secret('broken frontmatter')}: [\n---\n# Broken\n")
     save(vault / "Daily/journals/2026-11-01.md", f"# para:daily:abcdefghijkl {secret('a journal entry')}\n\n[[list]]\n")
     for number in world.extra:
-        save(vault / f"Private/more/{number}.md", watching("Shop/*.md") + f"# More {number}\n\n[[list]] milk #shop\n\n## Facts\n\n## History\n")
+        save(
+            vault / f"Private/more/{number}.md",
+            watching("Shop/*.md") + f"# More {number}\n\n[[list]] milk #shop\n\n## Facts\n\n## History\n",
+        )
 
 
 def private(world: World) -> str:
@@ -148,7 +151,7 @@ async def happen(world: World) -> None:
     life.daemon.worker.pause()
     save(note, note.read_text() + f"\n{secret('a line that waits to be reviewed')}\n")
     await life.daemon.noticer.rescan()
-    await life.until(lambda: life.daemon.queue.all())
+    await life.until(life.daemon.queue.all)
     await know(world)
 
 
@@ -161,7 +164,12 @@ async def propose(life: Life, path: str, text: str, reasoning: str) -> None:
 async def know(world: World) -> None:
     """Ids and digests of everything, as if the caller had overheard them."""
     life = world.life
-    for path, name in (("/api/runs?limit=500", "runs"), ("/api/tasks", "tasks"), ("/api/suggestions", "suggestions"), ("/api/hooks/runs", "runs")):
+    for path, name in (
+        ("/api/runs?limit=500", "runs"),
+        ("/api/tasks", "tasks"),
+        ("/api/suggestions", "suggestions"),
+        ("/api/hooks/runs", "runs"),
+    ):
         found = (await get(life, path))[name]
         world.ids += [str(one["id"]) for one in found]
     for path in sorted((life.vault / "Private").rglob("*.md")):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.state import State
 from parachuted.tasks import Budget, Limits, Task
 from parachuted.vault import History
 from tests.tasks.conftest import NOON, at
@@ -22,9 +23,24 @@ def history(tmp_path: Path) -> Iterator[History]:
     history.close()
 
 
+class Clock:
+    """The elapsed time, moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = NOON
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
 @pytest.fixture
-def budget(history: History) -> Budget:
-    return Budget(LIMITS, history)
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def budget(history: History, state: State, clock: Clock) -> Budget:
+    return Budget(LIMITS, history, state, clock)
 
 
 def ran(history: History, run: str, started: datetime, *causes: str) -> None:
@@ -38,42 +54,46 @@ def task(run: str | None, *causes: str) -> Task:
 
 
 def test_a_fresh_budget_has_room(budget: Budget):
-    assert budget.exceeded(NOON) is None
-    assert budget.used(NOON) == {"runs_last_hour": 0, "runs_last_day": 0}
+    assert budget.exceeded() is None
+    assert budget.used() == {"runs_last_hour": 0, "runs_last_day": 0}
 
 
-def test_an_hour_has_so_many_runs_and_the_next_has_room_again(budget: Budget, history: History):
+def test_an_hour_has_so_many_runs_and_the_next_has_room_again(budget: Budget, history: History, clock: Clock):
     for number in range(2):
         ran(history, f"r{number}", NOON)
 
-    exceeded = budget.exceeded(at(3599))
+    clock.now = at(3599)
+    exceeded = budget.exceeded()
     assert exceeded is not None
     assert str(exceeded) == "the budget of 2 runs per hour is used up"
-    assert budget.exceeded(at(3601)) is None
+    clock.now = at(3601)
+    assert budget.exceeded() is None
 
 
-def test_a_day_has_so_many_runs(budget: Budget, history: History):
+def test_a_day_has_so_many_runs(budget: Budget, history: History, clock: Clock):
     for number in range(4):
         ran(history, f"r{number}", NOON + timedelta(hours=2 * number))
 
-    exceeded = budget.exceeded(NOON + timedelta(hours=9))
+    clock.now = NOON + timedelta(hours=9)
+    exceeded = budget.exceeded()
     assert exceeded is not None
     assert exceeded.budget == "runs_per_day"
-    assert budget.exceeded(NOON + timedelta(hours=24, seconds=1)) is None
+    clock.now = NOON + timedelta(hours=24, seconds=1)
+    assert budget.exceeded() is None
 
 
 def test_runs_that_have_begun_and_are_not_in_the_history_yet_count_once(budget: Budget, history: History):
     ran(history, "r1", NOON)
 
-    assert budget.exceeded(NOON, [task("r1")]) is None
-    assert budget.exceeded(NOON, [task("r1"), task("r2")]) is not None
+    assert budget.exceeded([task("r1")]) is None
+    assert budget.exceeded([task("r1"), task("r2")]) is not None
 
 
 def test_runs_that_a_clock_set_ahead_counted_do_not_count_for_ever(budget: Budget, history: History):
     for number in range(9):
         ran(history, f"r{number}", NOON + timedelta(days=3000))
 
-    assert budget.exceeded(NOON) is None
+    assert budget.exceeded() is None
 
 
 def test_a_cause_has_so_many_runs(budget: Budget, history: History):
@@ -95,16 +115,46 @@ def test_a_run_that_is_recorded_again_counts_once(budget: Budget, history: Histo
     for _ in range(5):
         ran(history, "r1", NOON, "c1")
 
-    assert budget.used(NOON)["runs_last_hour"] == 1
+    assert budget.used()["runs_last_hour"] == 1
     assert budget.causes_left(task(None, "c1")) == ("c1",)
 
 
 def test_a_place_that_is_taken_counts_until_its_run_is_in_the_history_and_then_once(budget: Budget, history: History):
     for name in ("r1", "r2"):
         budget.take(task(name, "c1"))
-    assert str(budget.exceeded(NOON)) == "the budget of 2 runs per hour is used up"
+    assert str(budget.exceeded()) == "the budget of 2 runs per hour is used up"
     assert budget.causes_left(task(None, "c1"), [task("r1", "c1")]) == ()
     ran(history, "r1", NOON, "c1")
-    assert budget.exceeded(NOON) is not None
+    assert budget.exceeded() is not None
     budget.give_back(task("r2"))
-    assert budget.exceeded(NOON) is None
+    assert budget.exceeded() is None
+
+
+def test_a_wall_clock_that_jumps_a_day_either_way_makes_no_room_for_more_runs(
+    budget: Budget, history: History, state: State, clock: Clock
+):  # fmt: skip
+    for number, jump in enumerate((timedelta(hours=25), -timedelta(hours=25))):
+        budget.take(task(f"r{number}"))
+        ran(history, f"r{number}", clock.now + jump)  # the history has the wall clock's time
+        budget.give_back(task(f"r{number}"))
+        clock.now += timedelta(minutes=1)
+        assert Budget(LIMITS, history, state, clock).used()["runs_last_hour"] == number + 1
+
+    assert budget.exceeded() is not None
+    clock.now += timedelta(hours=1)
+    assert budget.exceeded() is None
+
+
+def test_a_run_that_did_not_begin_after_all_leaves_its_place_after_a_restart_too(
+    budget: Budget, history: History, state: State, clock: Clock
+):  # fmt: skip
+    budget.take(task("r1"))
+    budget.give_back(task("r1"))
+    assert Budget(LIMITS, history, state, clock).used()["runs_last_hour"] == 0
+
+
+def test_what_is_kept_of_when_runs_began_does_not_grow_without_end(budget: Budget, state: State, clock: Clock):
+    for number in range(50):
+        budget.take(task(f"r{number}"))
+        clock.now += timedelta(hours=6)
+    assert len(state.table("run_starts").items()) <= 9

@@ -49,8 +49,9 @@ class Shop:
 
     @contextlib.asynccontextmanager
     async def open(self, perform: Perform | None = None, *, concurrency: int = 2) -> AsyncIterator[Worker]:
+        budget = Budget(self.limits, self.history, self.state, self.clock)
         self.worker = Worker(
-            state=self.state, queue=self.queue, budget=Budget(self.limits, self.history), bus=self.bus, clock=self.clock,
+            state=self.state, queue=self.queue, budget=budget, bus=self.bus, clock=self.clock,
             perform=self._counted(perform or self.finish), concurrency=concurrency, backend="scripted",
         )  # fmt: skip
         running = asyncio.get_running_loop().create_task(self.worker.run(), name="worker")

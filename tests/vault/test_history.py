@@ -116,9 +116,9 @@ def test_runs_are_counted_by_time_and_by_cause(history):
         save_run(history, f"r-{number}", started=NOW + timedelta(hours=number), causes=("c-1",) if number % 2 else ("c-1", "c-2"))
     hour = timedelta(hours=1)
     assert history.count_runs() == 4
-    assert history.count_runs(since=NOW + hour) == 3
-    assert history.count_runs(until=NOW + hour) == 2
-    assert history.count_runs(since=NOW + hour, until=NOW + hour) == 1
+    assert len(history.runs_begun(NOW + hour, NOW + 9 * hour)) == 3
+    assert len(history.runs_begun(NOW - hour, NOW + hour)) == 2
+    assert len(history.runs_begun(NOW + hour, NOW + hour)) == 1
     assert (history.count_runs(cause="c-1"), history.count_runs(cause="c-2"), history.count_runs(cause="c-3")) == (4, 2, 0)
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from parachuted.vault.names import begins_with_dot, fold_name, is_ignorable
+from parachuted.vault.names import begins_with_dot, fold_name
+from parachuted.visible import is_ignorable
 
-_PERL = r'for (0..0x10FFFF) { next if $_ >= 0xD800 && $_ <= 0xDFFF; print "$_ " if chr($_) =~ /\p{Default_Ignorable_Code_Point}/ }'
 _PIECES = st.sampled_from(
     [
         ".",
@@ -90,10 +87,3 @@ def test_case_ends_and_invisible_characters_make_no_other_name(name, end, unseen
 @given(st.text(max_size=8))
 def test_only_nothing_folds_to_nothing(name):
     assert bool(fold_name(name)) == bool(name)
-
-
-@pytest.mark.skipif(shutil.which("perl") is None, reason="perl has the property, Python does not")
-def test_the_table_of_ignorable_characters_is_that_of_unicode():
-    told = subprocess.run(["perl", "-CS", "-e", _PERL], capture_output=True, check=True, timeout=60).stdout
-
-    assert [number for number in map(int, told.split()) if not is_ignorable(chr(number))] == []

@@ -284,3 +284,22 @@ def test_a_pass_that_is_killed_loses_nothing_and_the_next_one_ends_it(tmp_path: 
     assert len(shelf.history.writes_of("1.md")) <= 1
     assert len(list(shelf.objects.kept())) <= len(keep) + len(texts) + 2
     shelf.close()
+
+
+def test_a_clock_that_went_wrong_for_a_while_ages_nothing_that_was_done_in_that_time(shelf: Shelf):
+    """Written under 1970, and under a date years ahead: both are as old as what was written before and after them."""
+    right = shelf.now
+    kept = []
+    for name, wrong in (("a.md", 0), ("b.md", -20_000), ("c.md", 4_000), ("d.md", 0)):
+        shelf.now = right + timedelta(days=wrong)
+        shelf.write(name, name, run=f"r-{name}")
+        shelf.history.save_run(f"r-{name}", started=shelf.now, watcher="x", outcome="changed", causes=(), document={"id": name})
+        kept.append(name)
+    shelf.now = right
+    pruned = shelf.prune(days=10)
+    assert (pruned.writes, pruned.runs) == (0, 0)
+
+    shelf.wait(30)
+    shelf.now = right
+    shelf.write("e.md", "e")
+    assert shelf.prune(days=10).writes == 4

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from parachuted.agents.gateway.prices import Tokens
+from parachuted.json_limits import check_json
 
 _MOST_INPUT = 1_000_000  # tokens: no model reads more
 _MOST_OUTPUT = 128_000
@@ -78,6 +79,7 @@ def read_request(body: bytes) -> RequestEstimate:
     A key that is there twice is refused: the next reader might take the other one.
     """
     try:
+        check_json(body)
         document = json.loads(body.decode("utf-8"), object_pairs_hook=_once)
         if not isinstance(document, dict):
             raise RequestRefusedError("a request is a JSON object")

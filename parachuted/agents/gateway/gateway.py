@@ -31,6 +31,7 @@ from parachuted.agents.gateway.spending import Charge, OverBudgetError, Spending
 from parachuted.agents.gateway.ticket import Ticket
 from parachuted.agents.gateway.upstream import Begun, Free, Report, Upstream, UpstreamError
 from parachuted.errors import AgentFailedError, AgentUnavailableError, ParachuteError, StorageFailedError
+from parachuted.json_limits import check_json
 
 log = logging.getLogger(__name__)
 
@@ -176,6 +177,7 @@ class Gateway:
             said = self._upstream.clean(body[:_LARGEST_ERROR].decode("utf-8", "replace"))[:300]
             raise (AgentUnavailableError if status >= 500 or status == 429 else AgentFailedError)(f"the model refused ({status}): {said}")  # noqa: PLR2004
         try:
+            check_json(body)
             answer = json.loads(body)
         except (ValueError, RecursionError) as error:
             raise AgentFailedError("the model's answer is no JSON") from error

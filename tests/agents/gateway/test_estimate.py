@@ -94,7 +94,7 @@ def test_what_is_cached_for_an_hour_is_reserved_at_its_price():
     for part in (
         {"system": [text]},
         {"messages": [{"role": "user", "content": [text]}]},
-        {"tools": [text]},
+        {"tools": [{**text, "type": "custom"}]},
         {"cache_control": {"ttl": "1h"}},
     ):
         assert read(**part).tokens(5).cache_write_1h > 0

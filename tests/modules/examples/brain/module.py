@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parachuted.modules import Module, route
+from parachuted.modules import Module, interface, route
 
 from .store import FOLDER, Entity, entity_at  # noqa: TID252  a module's own files are its neighbours
 
@@ -21,6 +21,7 @@ class BrainModule(Module):
         """What there is a note of."""
         return [entity_at(path) for path in await self.vault.list(f"{FOLDER}/*.md")]
 
+    @interface("BrainInterface")
     async def suggest(self, text: str):
         """Who is mentioned, and how surely: `[[Kevin]]` is, Kevin may be."""
         found = []
@@ -30,6 +31,7 @@ class BrainModule(Module):
                 found.append({"para_id": entity.para_id, "name": entity.name, "confidence": confidence})
         return found
 
+    @interface("BrainInterface")
     async def link(self, source_id: str, para_id: str):
         """Remember that it is mentioned there."""
         sources = await self.state.get(para_id, [])
@@ -37,6 +39,7 @@ class BrainModule(Module):
             await self.state.put(para_id, [*sources, source_id])
             self.publish("brain.mention.detected", source_id=source_id, para_id=para_id, confidence=WRITTEN)
 
+    @interface("BrainInterface")
     async def search(self, query: str):
         """The entities whose name or note holds the words."""
         notes = [(entity, await self.vault.read(entity.path)) for entity in await self.entities()]

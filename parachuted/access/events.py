@@ -1,0 +1,135 @@
+"""EventFilter: which events exist for a listener, and what of them. One for the keys of the API, for modules and for hooks. Pure.
+
+What a field may be told to is decided by its kind (see fields.py). Who may read some paths hears of those alone: a file that comes from
+elsewhere is new there, one that leaves is gone, and an event that names any other path does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, Self, TypeAlias
+
+from parachuted.access.fields import FieldKind, fits, paths_in, without_words
+from parachuted.access.paths import is_code, is_hidden
+from parachuted.keys import Grant, Scope, granted
+from parachuted.keys.scopes import VAULT
+
+Data: TypeAlias = Mapping[str, object]
+
+_CREATED, _MOVED, _DELETED = "file.created", "file.moved", "file.deleted"
+_NOTHING = Grant(alternatives=())
+
+
+class EventShape(Protocol):
+    """A kind of event, as it was declared."""
+
+    @property
+    def name(self) -> str:
+        """Its dotted name."""
+        ...
+
+    @property
+    def scope(self) -> str:
+        """The module that a key must be allowed to read in."""
+        ...
+
+    @property
+    def publisher(self) -> str | None:
+        """The module that publishes it; None: the core does."""
+        ...
+
+    @property
+    def fields(self) -> Mapping[str, FieldKind]:
+        """What its data holds."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFilter:
+    """What one listener may hear. Equal for listeners who hear the same."""
+
+    scopes: tuple[Scope, ...] = ()
+    module: str | None = None
+    files: Grant = _NOTHING
+    hears_all: bool = False
+
+    @classmethod
+    def of_key(cls, scopes: Iterable[Scope]) -> Self:
+        """For whoever has these scopes: `read` on the module whose event it is, and on `vault` for the words of notes."""
+        return cls(scopes=tuple(scopes))
+
+    @classmethod
+    def of_module(cls, name: str, files: Grant) -> Self:
+        """For a module that may read these files. Its own events it hears as it published them, others only as one who sees some paths."""
+        return cls(module=name, files=files)
+
+    @classmethod
+    def of_person(cls) -> Self:
+        """For a program that a person has put there: everything, as it is."""
+        return cls(hears_all=True)
+
+    def heard(self, kind: EventShape, data: Data) -> tuple[str, Data] | None:
+        """The name and the data of the event as it exists for the listener, the very same data where nothing is left out; or None."""
+        if self.hears_all or (self.module is not None and kind.publisher == self.module):
+            return kind.name, data
+        grant = self.files if self.module is not None else granted(self.scopes, kind.scope, "read")
+        return None if grant is None else self._within(grant, kind, data)
+
+    def _within(self, grant: Grant, kind: EventShape, data: Data) -> tuple[str, Data] | None:
+        reads = grant if self.module is not None else granted(self.scopes, VAULT, "read") or _NOTHING
+        sees_all, reads_all = (self.module is None and one.alternatives is None for one in (grant, reads))
+        named = paths_named(kind, data)
+        if named is None:  # a path in disguise: who may hear of it cannot be said
+            return (kind.name, data) if sees_all and reads_all else None
+        seen = [path for path in named if self._exists(path) and grant.sees(path)]
+        name, shown = kind.name, data
+        if len(seen) < len(named):
+            if kind.name != _MOVED or not seen:
+                return None
+            name, shown = _moved(data, seen[0])
+        elif not named and not sees_all and not self._hears_of_no_path(kind):
+            return None
+        if sees_all and reads_all:
+            return name, shown
+        text = reads_all or (bool(seen) and all(map(reads.sees, seen)))
+        may = {FieldKind.TEXT: text, FieldKind.TEXTS: text, FieldKind.FREE: reads_all, FieldKind.MESSAGE: sees_all}
+        told = _told(kind, shown, may)
+        return (name, told) if told is shown or named or any(told.values()) else None
+
+    def _exists(self, path: str) -> bool:
+        return not is_hidden(path) and not (self.module is not None and is_code(path))
+
+    def _hears_of_no_path(self, kind: EventShape) -> bool:
+        """What names no path may be about any note: a key for some paths does not hear it, a module unless it quotes notes."""
+        return self.module is not None and FieldKind.FREE not in kind.fields.values()
+
+
+def paths_named(kind: EventShape, data: Data) -> list[str] | None:
+    """Every path that the event names; None where a field that holds paths holds something else."""
+    try:
+        return [path for name, field in kind.fields.items() for path in paths_in(field, data.get(name))]
+    except ValueError:
+        return None
+
+
+def _told(kind: EventShape, data: Data, may: Mapping[FieldKind, bool]) -> Data:
+    """The fields that are declared and hold what they should, without the words that the listener may not read."""
+    told: dict[str, object] = {}
+    for name, value in data.items():
+        field = kind.fields.get(name)
+        if field is None or not fits(field, value):
+            continue
+        if may.get(field, True):
+            told[name] = value
+        elif field is FieldKind.TEXTS and isinstance(value, Mapping):
+            told[name] = {path: [] for path in value}
+        else:
+            told[name] = without_words(value)
+    return data if told == data else told
+
+
+def _moved(data: Data, seen: str) -> tuple[str, Data]:
+    """A move of which one end is seen: there a file is new, or gone."""
+    rest = {name: value for name, value in data.items() if name != "from"}
+    return (_CREATED, rest) if data.get("path") == seen else (_DELETED, {**rest, "path": seen, "digest": None})

@@ -1,0 +1,56 @@
+"""Open calls: what a module's process was asked and still works on, each with the authority on which it was asked.
+
+Whatever the process asks in turn names one of them, and is done on that one's authority. It says itself when the last task of a call has
+ended, and is not believed further than this: a call that is not open, or has ended, lends nothing; a process that holds many is asked no
+more. It can name another of its open calls than the one that it works on: it is one process, and whatever one of its tasks has learned all
+of them know. So what a module may itself, by the permissions that a person approved, it can tell whoever may call it.
+"""
+
+from __future__ import annotations
+
+from parachuted.access.authority import Authority, pass_on
+from parachuted.access.origin import Taint
+from parachuted.errors import ActRefusedError, ModuleFailedError
+
+MOST_OPEN = 1_000
+
+
+class OpenCalls:
+    """Those of one process. What it has read of strangers' texts on one of them, it may pass on with any."""
+
+    def __init__(self, module: str, taint: Taint) -> None:
+        """`taint` is what the module's processes have read; it outlives this one."""
+        self._module, self._taint = module, taint
+        self._open: dict[int, Authority] = {}
+
+    def check_room(self) -> None:
+        """Raises ModuleFailedError while it holds too many."""
+        if len(self._open) >= MOST_OPEN:
+            raise ModuleFailedError(
+                f"the module {self._module} still works on {MOST_OPEN:,} calls, and gets no more until some have ended; "
+                f"`parachute modules restart {self._module}` ends them"
+            )
+
+    def open(self, asked: int, authority: Authority) -> None:
+        """It is about to be asked that, by number."""
+        self._open[asked] = authority
+        self.read(authority)
+
+    def close(self, asked: int) -> None:
+        """Nothing is done on behalf of that call any more."""
+        self._open.pop(asked, None)
+
+    def find(self, of: int | None) -> Authority:
+        """On whose behalf an ask is done that names that call. Raises ActRefusedError where it names none that is open."""
+        found = self._open.get(of) if of is not None else None
+        if found is None:
+            said = "names no call of the daemon" if of is None else "names a call that has ended, or that there never was"
+            raise ActRefusedError(f"what the module {self._module} asks {said}: only work that a call led to can ask for anything")
+        if self._taint and not found.taint:
+            pass_on(self._taint, found.taint)
+        return found
+
+    def read(self, authority: Authority) -> None:
+        """What that work has read, the whole process may know."""
+        if authority.taint and not self._taint:
+            pass_on(authority.taint, self._taint)

@@ -1,0 +1,103 @@
+"""Doubts: parts of a note that readers of markdown take for different things, so that a heading may begin there to one and not to another.
+
+CommonMark is exact, but the kept parser, other parsers and people's editors differ on a few rare shapes. What one reading would cut away
+there another would keep, so an edit that would remove such a part is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from parachuted.vault.blocks import Block, read_blocks
+from parachuted.vault.bounded_yaml import Problem
+
+_RAW_TAG = re.compile(rb"<(script|pre|style|textarea)(?=[ \t\r\n>]|\Z)", re.IGNORECASE)
+_CLOSE_RAW = re.compile(rb"</(script|pre|style|textarea)>", re.IGNORECASE)
+_UNDERLINE_BELOW_LAZY_TEXT = re.compile(
+    rb"""^(?:\ {4}|\ {0,3}\t)[ \t]*+[^ \t\r\n][^\n]*+\n  # a line that one parser takes for text of the item above, another for code
+    (?:(?!\ {0,3}(?:>|(?:[-+*]|\d{1,9}[.)])(?:[ \t\r\n]|\Z)))\ {0,3}[^ \t\r\n][^\n]*+\n)+
+    \ {0,3}(?:=++|-++)[ \t]*+\r?+$""",
+    re.VERBOSE | re.MULTILINE,
+)
+
+
+class Doubt(NamedTuple):
+    """A part of a note, as byte offsets, that may hold other headings than the outline says. `problem` says how to settle it."""
+
+    problem: Problem
+    start: int
+    stop: int
+
+
+def find_doubt(block: Block, data: bytes) -> Doubt | None:
+    """What may be read otherwise in this top-level block."""
+    if block.kind == "Heading":
+        return _table_or_heading(block, data)
+    if block.kind == "HtmlBlock":
+        return _crossed_tags(block, data)
+    return _underline_below_list(block, data) if block.kind in {"List", "BlockQuote"} else None
+
+
+def find_left_open(block: Block, data: bytes) -> Doubt | None:
+    """That the note's last block, a fence or a piece of HTML, was never closed: a heading put below it would be part of it."""
+    if block.kind not in {"Fenced", "HtmlBlock"}:
+        return None
+    probe = data[block.start :] + b"\n\n# x\n"
+    if any(found.kind == "Heading" for found in read_blocks(probe, 0, len(probe))):
+        return None
+    line = _line(data, block.start)
+    if block.kind == "Fenced":
+        text = data[block.start : block.stop]
+        marks = text[: len(text) - len(text.lstrip(text[:1]))].decode()
+        code, what, way = "unclosed-fence", "code fence", f"a line {marks[:80]}"
+    elif data.startswith(b"<!--", block.start):
+        code, what, way = "unclosed-comment", "comment", "-->"
+    else:
+        code, what, way = "unclosed-html", "piece of HTML", "its end"
+    message = f"the {what} at line {line} is never closed, so all that follows counts as part of it; close it with {way}"
+    return Doubt(Problem(code=code, message=message), block.start, len(data))
+
+
+def _table_or_heading(block: Block, data: bytes) -> Doubt | None:
+    text = data[block.start : block.stop]
+    if b"|" not in text or not any(map(_is_table_rule, text.splitlines()[1:-1])):
+        return None
+    where = f"the table at line {_line(data, block.start)} has a line of dashes or equals signs below it"
+    message = f"{where} and so is a heading to some readers; put a blank line between them"
+    return Doubt(Problem(code="table-or-heading", message=message), block.start, block.stop)
+
+
+def _is_table_rule(line: bytes) -> bool:
+    return b"|" in line and b"-" in line and not line.strip(b"|-: \t")
+
+
+def _crossed_tags(block: Block, data: bytes) -> Doubt | None:
+    """Any of the four closing tags ends such a block in CommonMark, only its own in the kept parser."""
+    tag = _RAW_TAG.match(data, block.start, block.stop)
+    closing = _CLOSE_RAW.search(data, block.start, block.stop) if tag else None
+    if tag is None or closing is None or tag[1].lower() == closing[1].lower():
+        return None
+    name = tag[1].decode().lower()
+    message = (
+        f"the <{name}> at line {_line(data, block.start)} is ended by another tag, {closing[0].decode()}; close it with </{name}> first"
+    )
+    return Doubt(Problem(code="crossed-tags", message=message), block.start, block.stop)
+
+
+def _underline_below_list(block: Block, data: bytes) -> Doubt | None:
+    start = data.rfind(b"\n", 0, block.start) + 1
+    stop = _line_stop(data, _line_stop(data, block.stop - 1))
+    found = _UNDERLINE_BELOW_LAZY_TEXT.search(data, start, stop)
+    if found is None:
+        return None
+    message = f"line {_line(data, found.end())} may underline a heading or end a list or quote; put a blank line above it"
+    return Doubt(Problem(code="underline-below-list", message=message), block.start, max(block.stop, found.end()))
+
+
+def _line(data: bytes, at: int) -> int:
+    return data.count(b"\n", 0, at) + 1
+
+
+def _line_stop(data: bytes, at: int) -> int:
+    return data.find(b"\n", at) + 1 or len(data)

@@ -1,0 +1,69 @@
+"""Module audit: each way into a module, and what it publishes, is a line of the audit, with no words of notes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.api.calls import call, get, post
+from tests.api.test_module_calls import KEVIN
+from tests.api.test_modules import EXAMPLES, install
+from tests.stories.life import Life, Live, save
+
+TICKING = """
+from parachuted.modules import Module, schedule
+
+class TickingModule(Module):
+    @schedule(every="1s")
+    async def tick(self):
+        self.publish("ticking.ticked", words="the canary sings")
+"""
+
+
+async def calls(life: Life, module: str) -> list[dict]:
+    return (await get(life, f"/api/audit?type=module_call&module={module}&limit=100"))["events"]
+
+
+@pytest.mark.parametrize("trust", ["trusted", "untrusted"])
+async def test_routes_tools_interface_calls_and_events_are_told_with_their_para_ids(live: Live, vault: Path, trust: str):
+    async with live() as life:
+        save(vault / "Brain/entities/Kevin.md", "# Kevin\n")
+        for name in ("brain", "daily"):
+            told = await install(life, EXAMPLES / name, trust)
+            assert told["status"] == "running", told["problem"]
+        status, _ = await call(life, "POST", "/api/daily/entries", json={"content": "the canary met [[Kevin]]", "entry_id": "monday"})
+        assert status == 201
+        await post(life, "/api/modules/brain/tools/brain_search", {"query": "Kevin"})
+        async with asyncio.timeout(30):
+            while "event brain.mention" not in json.dumps(brain := await calls(life, "brain")):
+                await asyncio.sleep(0.05)
+        daily = await calls(life, "daily")
+
+    found = {one["target_endpoint"]: one for one in (*brain, *daily)}
+    route, tool = found["POST /api/daily/entries"], found["POST /api/modules/brain/tools/brain_search"]
+    published, linked = found["daily: event daily.entry.created"], found["brain: BrainInterface.link"]
+    suggested, mentioned = found["brain: BrainInterface.suggest"], found["brain: event brain.mention.detected"]
+    assert (route["source_type"], route["status"], route["success"]) == ("local", 201, True)
+    assert tool["para_ids_involved"] == suggested["para_ids_involved"] == mentioned["para_ids_involved"] == [KEVIN]
+    assert (published["source_type"], published["source_id"], published["request_id"]) == ("module", "daily", route["request_id"])
+    assert (linked["source_type"], linked["source_id"], linked["target_module"], linked["success"]) == ("module", "daily", "brain", True)
+    assert "canary" not in json.dumps([*brain, *daily])
+
+
+async def test_schedules_and_refused_events_are_told(live: Live, tmp_path: Path):
+    save(tmp_path / "ticking/manifest.yaml", "name: ticking\nversion: 0.1.0\nmodule: module.py\n")
+    save(tmp_path / "ticking/module.py", TICKING)
+    async with live() as life:
+        await install(life, tmp_path / "ticking")
+        async with asyncio.timeout(30):
+            while len(told := await calls(life, "ticking")) < 2:
+                await asyncio.sleep(0.1)
+
+    by_endpoint = {one["target_endpoint"]: one for one in told}
+    tick, refused = by_endpoint["ticking: schedule tick"], by_endpoint["ticking: event ticking.ticked"]
+    assert (tick["source_type"], tick["source_id"], tick["success"]) == ("daemon", "clock", False)
+    assert (refused["success"], refused["error"]) == (False, "ActRefusedError")
+    assert "canary" not in json.dumps(told)
