@@ -25,6 +25,8 @@ permissions:
   write: ["Work/**"]
   mcp: [clerk_write, clerk_ask, clerk_tell, clerk_keep, clerk_recall, clerk_call, foreign]
 optional_requires: [Scribe]
+publishes:
+  clerk.told: {path: path, text: text}
 agents:
   hands:
     description: Has our own tools.
@@ -65,7 +67,7 @@ class Clerk(Module):
     @mcp_tool("clerk_tell")
     async def tell(self, text: str):
         """Tell others."""
-        self.publish("clerk.told", text=text)
+        self.publish("clerk.told", path="Work/own.md", text=text)
         return "told"
 
     @mcp_tool("clerk_keep")
@@ -104,7 +106,7 @@ class Clerk(Module):
     @route("POST", "/publish")
     async def publish_mail(self, path: str):
         """Others are told of a mail."""
-        self.publish("clerk.told", text=await self.vault.read(path))
+        self.publish("clerk.told", path="Work/own.md", text=await self.vault.read(path))
         return {}
 '''
 SCRIBE = """\
