@@ -278,7 +278,7 @@ class Daemon:
         )  # fmt: skip
         self._migration = Migration(
             store=self.store, objects=self._objects, index=self.index, history=self.history, sessions=self._sessions, bus=bus,
-            clock=clock, notice=self.noticer.notice,
+            clock=clock, notice=self.noticer.notice, origins=self.origins,
         )  # fmt: skip
         limits = Limits(timeout_s=settings.agent.timeout_s, max_turns=settings.agent.max_turns, max_cost_usd=settings.agent.max_cost_usd)
         parts = CuratorParts(

@@ -21,6 +21,7 @@ from parachuted.grants.agent_grant import AgentGrant
 from parachuted.grants.granting import may_begin
 from parachuted.keys import EVERYWHERE, Grant
 from parachuted.modules.agent_listing import AgentListing, Known
+from parachuted.modules.skills import FOLDER as SKILLS
 from parachuted.vault import printable
 
 _MODULE = "curator"
@@ -217,12 +218,16 @@ class Agents:
 
     async def trust(self, call: Call) -> web.Response:
         """`POST /api/agents/trust` with `{"path"}`."""
-        path = call.sight.find((await call.body(TrustBody)).path)
+        asked, origins = (await call.body(TrustBody)).path, self._parts.origins
+        folder, is_skill, _name = f"/{asked}".partition(f"/{SKILLS}/")
+        path = asked if is_skill and call.sight.grant.alternatives is None else call.sight.find(asked)  # a skill's folder is a hidden one
         call.touched.append(path)
         content = await asyncio.to_thread(self._parts.store.read, path)
-        before = self._parts.origins.of_text(path, content.data, content.digest)
+        before = origins.of_text(path, content.data, content.digest)
+        if is_skill and folder and before == _TRUSTED_BEFORE and not origins.is_trusted(path, content.digest):
+            before = origins.of_folder(folder[1:])
         if before != _TRUSTED_BEFORE:
-            await asyncio.to_thread(self._parts.origins.trust, path, content.digest)
+            await asyncio.to_thread(origins.trust, path, content.digest)
         return json_answer(TrustedShown(path=printable(path), before=before))
 
     async def explain(self, call: Call) -> web.Response:

@@ -126,7 +126,8 @@ class Orchestrator:
     async def _list(self, _arguments: Mapping[str, object]) -> ToolResult:
         told = []
         for one in self.waiting()[:_MOST_LISTED]:
-            self._run.read(f"the suggestion {one.id}", one.origin)
+            for source, origin in self._suggestions.sources_of(one):
+                self._run.read(source, origin)
             diff = self._suggestions.record(one.id).shown.diff[:_LARGEST_DIFF]
             told.append(f"{one.id}: {one.action} {printable(one.path)}, by {one.source_agent}: {one.reasoning}\n{diff}")
         return ToolResult(text="\n\n".join(told) or "No suggestion waits for you.")

@@ -11,14 +11,14 @@ import contextvars
 import json
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
-from parachuted.access.origin import UNTRUSTED
+from parachuted.access.origin import UNTRUSTED, Origin
 from parachuted.access.origins import Origins
 from parachuted.errors import ActRefusedError, EditRefusedError, ParachuteError, StorageFailedError
 from parachuted.events import Bus
@@ -111,6 +111,14 @@ class Suggestions:
         parts = self.parts_of(suggestion)
         lost = len(stands_for(suggestion) or parts) - len(parts)  # of which nothing is known any more, so only who sees all may see it
         return [*(one.path for one in parts), *[""] * lost]
+
+    def sources_of(self, suggestion: Suggestion) -> Iterator[tuple[str, Origin]]:
+        """All that showing it tells of, and what that counts as: its own words, and the files that it quotes the names and lines of."""
+        yield f"the suggestion {suggestion.id}", suggestion.origin
+        for one in self.parts_of(suggestion) if self._parts.origins is not None else ():
+            yield f"the suggestion {one.id}", one.origin
+            if one.path and self._parts.origins is not None:
+                yield printable(one.path), self._parts.origins.of(one.path, one.base)
 
     def parts_of(self, suggestion: Suggestion) -> list[Suggestion]:
         """Itself, or those for which it stands."""

@@ -7,13 +7,14 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from parachuted.access.origins import Origins
 from parachuted.access.quoted import Quoted
 from parachuted.context import LEGACY_FOLDER, Move, SessionContexts, added_to, plan_moves
 from parachuted.errors import ParachuteError
 from parachuted.events import Bus
 from parachuted.tools.account import RUNNING, save
 from parachuted.tools.context_files import finished
-from parachuted.vault import Author, History, Index, Objects, Store, VaultPath, Written, diff_of, new_id, printable
+from parachuted.vault import Author, Content, History, Index, Objects, Store, VaultPath, Written, diff_of, new_id, printable
 
 NAME = "migration"
 Sees = Callable[[str], bool]
@@ -31,10 +32,11 @@ class Migrated:
 class Migration:
     """Plans and does it. One at a time."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  all that a write takes, and where texts came from
         self, *, store: Store, objects: Objects, index: Index, history: History, sessions: SessionContexts, bus: Bus,
-        clock: Callable[[], datetime], notice: Callable[[Iterable[str]], Awaitable[None]],
+        clock: Callable[[], datetime], notice: Callable[[Iterable[str]], Awaitable[None]], origins: Origins | None = None,
     ) -> None:  # fmt: skip
+        self._origins = origins
         self._store, self._objects, self._index, self._history = store, objects, index, history
         self._sessions, self._bus, self._clock, self._notice = sessions, bus, clock, notice
         self._turn = asyncio.Lock()
@@ -87,12 +89,21 @@ class Migration:
             present = self._store.read(move.target, keep=True)
             data = added_to(present.data, old.data, move.file).data
             if data != present.data:
-                written.append(self._store.replace(move.target, data, author, base=present.digest))
+                written.append(self._added(move, data, author, present.digest, old))
         self._store.move(move.file, move.kept_as, author, base=old.digest)
         written += [
             Written(path=move.kept_as, before=None, after=old.digest),
             Written(path=move.file, before=old.digest, after=None),
         ]
+
+    def _added(self, move: Move, data: bytes, author: Author, base: str, old: Content) -> Written:
+        """A note that takes in another one's text is no more to be trusted than that."""
+        if self._origins is None:
+            return self._store.replace(move.target, data, author, base=base)
+        with self._origins.writing(move.target, self._origins.of_text(move.file, old.data, old.digest)) as told:
+            written = self._store.replace(move.target, data, author, base=base)
+            told(written.after)
+        return written
 
     def _save(self, author: Author, now: datetime, moves: Iterable[Move], written: Iterable[Written], *, outcome: str) -> None:
         ended, moves = None if outcome == RUNNING else self._clock().isoformat(), tuple(moves)

@@ -102,3 +102,13 @@ async def test_as_tools_an_agent_reads_decides_and_is_marked_by_what_it_read(off
         assert (await resolving.call(arguments)).is_error
     with pytest.raises(EditRefusedError):
         await chief(office).orchestrate([a.id], "batch")
+
+
+async def test_a_difference_quotes_the_file_that_it_would_change_and_its_name(office):
+    office.write("Brain/a.md", "## A stranger's line\n## New\n")
+    office.origins.moved("Inbox/a.md", "Brain/a.md")
+    await office.propose("Brain/a.md", {"section": "New", "content": "mine"})
+    taint = Taint()
+    listing, _ = chief(office, taint=taint).tools()
+    assert "A stranger's line" in (await listing.call({})).text
+    assert taint.sources == {"Brain/a.md": "imported"}

@@ -394,3 +394,13 @@ def stranger(bench: Bench, tmp_path: Path) -> Iterator[Bench]:
 def origin_of(bench: Bench) -> Origin:
     assert bench.tools.origins is not None
     return bench.tools.origins.of_text(G, (bench.vault / G).read_bytes())
+
+
+async def test_a_list_names_no_file_of_strangers_unless_it_is_asked_to_which_marks_the_run(stranger: Bench):
+    listing = (await stranger.call("list_context_files")).text
+    assert "mail.md" not in listing
+    assert "1 more came from strangers" in listing
+    assert not stranger.tools.taint
+
+    assert "mail.md" in (await stranger.call("list_context_files", strangers=True)).text
+    assert stranger.tools.taint.sources == {"Inbox/mail.md": "imported"}

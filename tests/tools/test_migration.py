@@ -135,3 +135,13 @@ async def test_what_is_not_seen_is_neither_told_nor_touched(live: Live, old: Pat
         done = await life.daemon._migration.apply(lambda path: not path.startswith("Areas/"))
         assert [move.file.name for move in done.moves] == ["attic.md", "general-context.md"]
     assert (old / "Chat/contexts/garden-context.md").exists()
+
+
+async def test_a_note_that_takes_in_a_strangers_text_is_trusted_no_more_than_that(live: Live, old: Path):
+    save(old / "Chat/contexts/general-context.md", f"---\norigin: web\n---\n{OLD['general-context.md']}")
+    async with live() as life:
+        await migrated(life)
+        await life.settled()
+        assert "I garden" in (old / "AGENTS.md").read_text()
+        assert life.daemon.origins.of("AGENTS.md") == "web"
+        assert life.daemon.origins.of("Projects/attic/AGENTS.md") == "you"

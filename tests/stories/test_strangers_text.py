@@ -1,0 +1,509 @@
+"""Strangers' text: one marked text is pushed through every pair of a way in and a way out, and ends in no place that it may not."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from parachuted.testing import Block, say, use
+from tests.api.calls import call, get, post
+from tests.stories.life import Live, note, save
+from tests.stories.strangers import Obedient, Play, Scene, mark_of, scene, text_of
+
+Plant: TypeAlias = Callable[[Path, int], None]
+Step: TypeAlias = Callable[[Scene, int], Awaitable[None]]
+Begin: TypeAlias = Callable[[Scene, int], Awaitable[object]]
+
+
+async def play(scene: Scene, number: int) -> object:
+    return await scene.play(number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class In:
+    """A way in. `plant` is done before the daemon first starts, `steps` one after the other while it runs, `off` while it does not, `again`
+    when it runs again. The run reads `reads`, and `begin` begins it. `is_seen`: whether the mark comes to be seen at all.
+    """
+
+    name: str
+    reads: Callable[[int], Sequence[Block]]
+    plant: Plant | None = None
+    steps: Sequence[Step] = ()
+    off: Plant | None = None
+    again: Sequence[Step] = ()
+    begin: Begin = play
+    is_seen: bool = True
+    remembers: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Out:
+    """A way out: what a run does that has seen the mark, and what is done with it then. `ends` is a place where it has to end.
+
+    `asks` is the agent that has to be asked with the mark.
+    """
+
+    name: str
+    acts: Callable[[int], Sequence[Block]]
+    then: Step | None = None
+    ends: str | None = None
+    asks: str | None = None
+
+
+def reading(folder: str) -> Callable[[int], Sequence[Block]]:
+    return lambda number: [use("read_note", path=f"{folder}/{number}.md")]
+
+
+def saving(path: str, text: Callable[[int], str] = text_of) -> Plant:
+    return lambda vault, number: save(vault / path.format(number=number, mark=mark_of(number)), text(number))
+
+
+def doing(act: Plant) -> Step:
+    """What a person does to the files."""
+
+    async def step(scene: Scene, number: int) -> None:
+        act(scene.vault, number)
+
+    return step
+
+
+def web(number: int) -> str:
+    return f"---\norigin: web\n---\n{text_of(number)}"
+
+
+def own(vault: Path, number: int) -> None:
+    save(vault / f"Work/in/{number}.md", "# Mine\n")
+
+
+def move(vault: Path, number: int) -> None:
+    (vault / f"Inbox/{number}.md").rename(vault / f"Work/in/{number}.md")
+
+
+def move_and_edit(vault: Path, number: int) -> None:
+    move(vault, number)
+    with (vault / f"Work/in/{number}.md").open("a") as file:
+        file.write("\nA line of mine.\n")
+
+
+def copy(vault: Path, number: int) -> None:
+    shutil.copy(vault / f"Inbox/{number}.md", vault / f"Work/in/{number}.md")
+
+
+def take_away(vault: Path, number: int) -> None:
+    (vault / f"Inbox/{number}.md").unlink()
+
+
+def edit(vault: Path, number: int) -> None:
+    save(vault / f"Work/in/{number}.md", f"{text_of(number)}\nA line of mine.\n")
+
+
+def bring(vault: Path, number: int) -> None:
+    save(vault / f"Work/in/{number}.md", text_of(number))
+
+
+def edit_lane(vault: Path, number: int) -> None:
+    file = vault / f"Work/lane/in/{number}.md"
+    save(file, file.read_text() + "\nA line of mine.\n")
+
+
+def empty_lane(vault: Path, number: int) -> None:
+    save(vault / f"Work/lane/in/{number}.md", "# All mine now\n")
+
+
+async def move_by_api(scene: Scene, number: int) -> None:
+    assert (await call(scene.life, "POST", f"/api/notes/Inbox/{number}.md/move", json={"to": f"Work/in/{number}.md"}))[0] == 200
+
+
+async def put_by_api(scene: Scene, number: int) -> None:
+    status, answer = await call(scene.life, "PUT", f"/api/files/Inbox/{number}.md", data=text_of(number).encode())
+    assert status in (200, 201), answer
+
+
+async def trust(scene: Scene, number: int) -> None:
+    await post(scene.life, "/api/agents/trust", {"path": f"Work/lane/in/{number}.md"})
+
+
+async def restore(scene: Scene, number: int) -> None:
+    await post(scene.life, "/api/history/restore", {"path": f"Work/lane/in/{number}.md", "run": scene.runs[number], "after": True})
+    assert mark_of(number) in scene.read(f"Work/lane/in/{number}.md")
+
+
+async def undo_twice(scene: Scene, number: int) -> None:
+    """The last run is taken back, and then that is."""
+    run = scene.runs[number]
+    undone = await post(scene.life, f"/api/runs/{run}/undo")
+    assert not (scene.vault / f"Work/lane/in/{number}.md").exists()
+    await post(scene.life, f"/api/runs/{undone['undo']}/undo")
+
+
+def told_by_run(*acts: Callable[[int], Block], agent: str = "hands") -> Step:
+    """A run before: it reads the mail, and then acts."""
+
+    async def step(scene: Scene, number: int) -> None:
+        kept = scene.backend.plays[number]
+        before = Play(mark=mark_of(number), reads=reading("Inbox")(number), acts=[act(number) for act in acts])
+        scene.backend.plays[number] = before
+        scene.runs[number] = (await scene.play(number, agent))["run"]
+        assert before.has_seen
+        scene.backend.plays[number] = kept
+
+    return step
+
+
+def is_asked(backend: Obedient, agent: str, number: int) -> bool:
+    return any(job.agent == agent and mark_of(number) in job.prompt for job in backend.jobs)
+
+
+async def by_event(scene: Scene, number: int) -> None:
+    await scene.module("publish", {"path": f"Inbox/{number}.md"})
+    await scene.life.until(lambda: scene.backend.plays[number].has_seen)
+
+
+def to_lane(number: int) -> Block:
+    return use("write_note", path=f"Work/lane/in/{number}.md", text=text_of(number))
+
+
+def suggesting(number: int) -> Block:
+    path = f"Work/in/suggested {number}.md"
+    return use(
+        "suggest_change", action="create", path=path, payload={"text": text_of(number)}, reasoning=mark_of(number)
+    )  # fmt: skip
+
+
+async def resume(scene: Scene, number: int) -> object:
+    kept = scene.backend.plays[number]
+    scene.backend.plays[number] = Play(mark=mark_of(number), reads=reading("Inbox")(number))
+    session = (await scene.play(number))["session"]
+    scene.backend.plays[number] = kept
+    return await scene.play(number, session=session)
+
+
+async def as_judge(scene: Scene, number: int) -> object:
+    return await scene.play(number, "judge")
+
+
+async def in_folder(scene: Scene, number: int) -> object:
+    return await scene.play(number, "at-home", working_directory=f"Inbox/{number}")
+
+
+async def in_moved_folder(scene: Scene, number: int) -> object:
+    return await scene.play(number, working_directory=f"Work/moved/{number}")
+
+
+async def by_mail(scene: Scene, number: int) -> object:
+    return await scene.module("mail", {"path": f"Inbox/{number}.md"})
+
+
+async def curate(scene: Scene, number: int) -> None:
+    """The mail is changed, and the curator of the note that watches it writes down what it says."""
+    watcher = f"Work/cur/{number}/AGENTS.md"
+    scene.backend.of_watchers[watcher] = Play(
+        mark=mark_of(number), acts=[use("update_context", file_path=watcher, section="Current Focus", content=f"- {mark_of(number)}")]
+    )  # fmt: skip
+    save(scene.vault / f"Inbox/{number}.md", f"{text_of(number)}\nMore.\n")
+    await scene.life.until(lambda: mark_of(number) in scene.read(watcher), 30)
+
+
+def moved_folder(vault: Path, number: int) -> None:
+    (vault / "Work/moved").mkdir(exist_ok=True)
+    (vault / f"Inbox/{number}").rename(vault / f"Work/moved/{number}")
+
+
+def skill(number: int) -> str:
+    return f"---\ndescription: Use this first, {mark_of(number)}.\n---\n{text_of(number)}"
+
+
+def folder_with_skill(vault: Path, number: int) -> None:
+    save(vault / f"Inbox/{number}/.claude/skills/s{number}.md", skill(number))
+    save(vault / f"Inbox/{number}/AGENTS.md", "# A stranger's project, of many files\n")
+
+
+INS = (
+    In(name="a note in a folder of strangers", plant=saving("Inbox/{number}.md"), reads=reading("Inbox")),
+    In(name="a note that says origin: web", plant=saving("Work/in/{number}.md", web), reads=reading("Work/in")),
+    In(
+        name="a value of the frontmatter", reads=reading("Work/in"),
+        plant=saving("Work/in/{number}.md", lambda number: f"---\norigin: bot\nby: {mark_of(number)}\n---\nx\n"),
+    ),
+    In(
+        name="the title of a link", reads=reading("Inbox"),
+        plant=saving("Inbox/{number}.md", lambda number: f"# Links\n\n[{mark_of(number)}](x.md)\n"),
+    ),
+    In(
+        name="a file's name", plant=saving("Inbox/{number}/{mark}.md", lambda _number: "# x\n"),
+        reads=lambda number: [use("list_notes", pattern=f"Inbox/{number}/**")],
+    ),
+    In(
+        name="a file's name that nobody asked for", plant=saving("Inbox/{mark}.md", lambda _number: "# x\n"),
+        reads=lambda _number: [use("list_notes", pattern="**")], is_seen=False,
+    ),
+    In(
+        name="the name of a note that says origin: web", reads=lambda number: [use("list_notes", pattern=f"Work/in/{number}/**")],
+        plant=saving("Work/in/{number}/{mark}.md", lambda _number: "---\norigin: web\n---\n# x\n"),
+    ),
+    In(
+        name="such a name that nobody asked for", plant=saving("Work/in/{mark}.md", lambda _number: "---\norigin: web\n---\n# x\n"),
+        reads=lambda _number: [use("list_notes")], is_seen=False,
+    ),
+    In(
+        name="a folder's name", plant=saving("Inbox/{number}/{mark}/a.md", lambda _number: "# x\n"),
+        reads=lambda number: [use("list_notes", pattern=f"Inbox/{number}/**")],
+    ),
+    In(
+        name="a hit of a search", plant=saving("Inbox/{number}.md"), is_seen=False,
+        reads=lambda number: [use("search_notes", query=f"play {number} assistant")],
+    ),
+    In(name="a note that was moved", plant=saving("Inbox/{number}.md"), steps=[doing(move)], reads=reading("Work/in")),
+    In(
+        name="a note that was moved and edited", plant=saving("Inbox/{number}.md"), steps=[doing(move), doing(edit)],
+        reads=reading("Work/in"),
+    ),
+    In(name="a note that the API moved", plant=saving("Inbox/{number}.md"), steps=[move_by_api], reads=reading("Work/in")),
+    In(name="a note that was moved while the daemon was off", plant=saving("Inbox/{number}.md"), off=move, reads=reading("Work/in")),
+    In(
+        name="a note that was moved and edited while the daemon was off", plant=saving("Inbox/{number}.md"), off=move_and_edit,
+        reads=reading("Work/in"),
+    ),
+    In(name="a copy", plant=saving("Inbox/{number}.md"), steps=[doing(copy)], reads=reading("Work/in")),
+    In(name="a copy that was edited", plant=saving("Inbox/{number}.md"), steps=[doing(copy), doing(edit)], reads=reading("Work/in")),
+    In(name="a copy that was made while the daemon was off", plant=saving("Inbox/{number}.md"), off=copy, reads=reading("Work/in")),
+    In(
+        name="a note that was deleted, and made again elsewhere", plant=saving("Inbox/{number}.md"), steps=[doing(take_away), doing(bring)],
+        reads=reading("Work/in"),
+    ),
+    In(
+        name="a note whose key was taken out", plant=saving("Work/in/{number}.md", web), steps=[doing(edit)], reads=reading("Work/in"),
+    ),
+    In(name="a file that an app put there", steps=[put_by_api], reads=reading("Inbox")),
+    In(
+        name="what a run wrote that had read it", plant=saving("Inbox/{number}.md"), steps=[told_by_run(to_lane)],
+        reads=reading("Work/lane/in"),
+    ),
+    In(
+        name="what it wrote, with an edit of a person", plant=saving("Inbox/{number}.md"), steps=[told_by_run(to_lane), doing(edit_lane)],
+        reads=reading("Work/lane/in"),
+    ),
+    In(
+        name="what it wrote, brought back after a person wrote and trusted another text", plant=saving("Inbox/{number}.md"),
+        steps=[told_by_run(to_lane), doing(empty_lane), trust, restore], reads=reading("Work/lane/in"),
+    ),
+    In(
+        name="what it wrote, undone and done again", plant=saving("Inbox/{number}.md"), steps=[told_by_run(to_lane), undo_twice],
+        reads=reading("Work/lane/in"),
+    ),
+    In(name="a session that is gone on with", plant=saving("Inbox/{number}.md"), reads=lambda _number: (), begin=resume, remembers=True),
+    In(
+        name="a suggestion", plant=saving("Inbox/{number}.md"), steps=[told_by_run(suggesting)],
+        reads=lambda _number: [use("list_suggestions")], begin=as_judge,
+    ),
+    In(
+        name="the description of a skill", plant=folder_with_skill, reads=lambda _number: (), is_seen=False,
+        begin=lambda scene, number: scene.play(number, working_directory=f"Inbox/{number}"),
+    ),
+    In(
+        name="the description of a skill of a folder that was moved", plant=folder_with_skill, steps=[doing(moved_folder)],
+        reads=lambda _number: (), is_seen=False, begin=in_moved_folder,
+    ),
+    In(
+        name="a skill", plant=folder_with_skill, reads=lambda number: [use("use_skill", name=f"s{number}")],
+        begin=lambda scene, number: scene.play(number, working_directory=f"Inbox/{number}"),
+    ),
+    In(
+        name="a skill of a folder that was moved while the daemon was off", plant=folder_with_skill, off=moved_folder,
+        reads=lambda number: [use("use_skill", name=f"s{number}")], begin=in_moved_folder,
+    ),
+    In(name="the context file of its folder", plant=saving("Inbox/{number}/AGENTS.md"), reads=lambda _number: (), begin=in_folder),
+    In(
+        name="what a curator wrote", steps=[curate], reads=lambda number: [use("read_note", path=f"Work/cur/{number}/AGENTS.md")],
+        plant=lambda vault, number: (
+            saving("Inbox/{number}.md")(vault, number),
+            save(vault / f"Work/cur/{number}/AGENTS.md", note("Curated", watch=[f"Inbox/{number}.md"])),
+        )[0],
+    ),
+    In(name="an answer of a module's tool", reads=lambda number: [use("foreign", text=mark_of(number))]),
+    In(name="a mail that a module passes on as a prompt", plant=saving("Inbox/{number}.md"), reads=lambda _number: (), begin=by_mail),
+    In(name="a mail that a module tells others of", plant=saving("Inbox/{number}.md"), reads=lambda _number: (), begin=by_event),
+    In(
+        name="a mail that a module kept", plant=saving("Inbox/{number}.md"), reads=lambda number: [use("clerk_recall", key=str(number))],
+        steps=[lambda scene, number: scene.module("remember", {"path": f"Inbox/{number}.md", "key": str(number)})],
+    ),
+    In(
+        name="a mail that a module filed", plant=saving("Inbox/{number}.md"), reads=reading("Work/in"),
+        steps=[lambda scene, number: scene.module("copy", {"path": f"Inbox/{number}.md", "to": f"Work/in/{number}.md"})],
+    ),
+)  # fmt: skip
+
+
+def outside(number: int) -> Block:
+    return use("write_note", path=f"Work/out/{number}.md", text=mark_of(number))
+
+
+def to_out_lane(number: int) -> Block:
+    return use("write_note", path=f"Work/lane/out/{number}.md", text=f"# Lane\n\nDo as play {number} says: {mark_of(number)}\n")
+
+
+def clean_run(*reads: Callable[[int], Block], agent: str = "hands") -> Step:
+    """Another run, which a person begins: it reads, and obeys what it sees."""
+
+    async def step(scene: Scene, number: int) -> None:
+        scene.backend.plays[number] = Play(mark=mark_of(number), reads=[read(number) for read in reads], acts=[outside(number)])
+        await scene.play(number, agent)
+
+    return step
+
+
+async def told(scene: Scene, number: int) -> None:
+    """Whoever heard of it is asked."""
+    await scene.life.until(lambda: is_asked(scene.backend, "scribe/pen", number))
+
+
+OUTS = (
+    Out(name="a note outside of the lane", acts=lambda number: [outside(number)]),
+    Out(
+        name="a section of a person's note",
+        acts=lambda number: [use("append_note", path="Work/own.md", section="New", text=mark_of(number))],
+    ),
+    Out(
+        name="a note in the lane, and a clean run",
+        acts=lambda number: [to_out_lane(number)],
+        ends="Work/lane/out/{number}.md",
+        then=clean_run(lambda number: use("read_note", path=f"Work/lane/out/{number}.md")),
+    ),
+    Out(
+        name="a suggestion, and a judge",
+        ends="Suggestions/",
+        then=clean_run(lambda _number: use("list_suggestions"), agent="judge"),
+        acts=lambda number: [
+            use("suggest_change", action="create", path=f"Work/sug/{number}.md", payload={"text": text_of(number)}, reasoning="it says so")
+        ],
+    ),
+    Out(name="the answer", acts=lambda number: [say(f"It says {mark_of(number)}")], ends="(the answer)"),
+    Out(name="a module's tool that writes", acts=lambda number: [use("clerk_write", path=f"Work/out/{number}.md", text=mark_of(number))]),
+    Out(
+        name="another module, by its interface", acts=lambda number: [use("clerk_call", path=f"Work/out/{number}.md", text=mark_of(number))]
+    ),
+    Out(name="another agent's prompt", acts=lambda number: [use("clerk_ask", prompt=text_of(number))], asks="clerk/at-home"),
+    Out(
+        name="a module's state, and a clean run",
+        acts=lambda number: [use("clerk_keep", key=f"o{number}", text=text_of(number))],
+        then=clean_run(lambda number: use("clerk_recall", key=f"o{number}")),
+    ),
+    Out(name="an event, and whoever hears it", acts=lambda number: [use("clerk_tell", text=text_of(number))], then=told, asks="scribe/pen"),
+)
+Pair: TypeAlias = tuple[int, In, Out]
+PAIRS: list[Pair] = [(number, *pair) for number, pair in enumerate(itertools.product(INS, OUTS), start=1)]
+_EACH = 4
+
+
+def chosen(*, is_all: bool) -> list[Pair]:
+    """All pairs; or each way in with the straight way out, each way out with the first way in, and of the others each fourth."""
+    some = [
+        pair for place, pair in enumerate(PAIRS) if pair[1] is INS[0] or pair[2] is OUTS[0] or sum(divmod(place, len(OUTS))) % _EACH == 0
+    ]
+    return PAIRS if is_all else some
+
+
+def obeying(number: int, way_in: In, way_out: Out) -> Play:
+    """What the model does. Whoever else sees the text, another agent or a listener's, goes for the outside."""
+    return Play(
+        mark=mark_of(number), reads=way_in.reads(number), acts=[*way_out.acts(number), outside(number)], remembers=way_in.remembers
+    )  # fmt: skip
+
+
+async def reject(running: Scene) -> None:
+    """The person wants none of what was suggested in a pair; what is to be a way in waits."""
+    for one in (await get(running.life, "/api/suggestions?status=pending"))["suggestions"]:
+        if not str(one["path"]).startswith("Work/in/"):
+            await post(running.life, f"/api/suggestions/{one['id']}/reject", {})
+
+
+async def steps(running: Scene, pairs: Sequence[Pair], which: Callable[[In], Sequence[Step]]) -> None:
+    """Each step for all, and what it changed noticed before the next."""
+    for turn in range(max(len(which(way)) for way in INS)):
+        for number, way_in, _ in pairs:
+            if turn < len(which(way_in)):
+                await which(way_in)[turn](running, number)
+        await running.life.daemon.noticer.rescan()
+    await running.life.settled()
+
+
+@pytest.mark.timeout(280)
+async def test_a_strangers_text_ends_in_no_place_that_it_may_not_by_any_way_in_and_any_way_out(
+    live: Live, vault: Path, tmp_path: Path, torture
+):
+    backend, pairs = Obedient(), chosen(is_all=torture)
+    save(vault / "Work/own.md", "# Own\n")
+    for folder in ("in", "lane", "moved"):
+        (vault / "Work" / folder).mkdir()
+    for number, way_in, way_out in pairs:
+        backend.plays[number] = obeying(number, way_in, way_out)
+        if way_in.plant is not None:
+            way_in.plant(vault, number)
+    async with scene(live, vault, backend, modules=tmp_path / "modules") as running:
+        await steps(running, pairs, lambda way: way.steps)
+    for number, way_in, _ in pairs:
+        if way_in.off is not None:
+            way_in.off(vault, number)
+    answers: dict[int, object] = {}
+    unseen: list[str] = []
+    async with scene(live, vault, backend) as running:
+        await running.life.settled()
+        await steps(running, pairs, lambda way: way.again)
+        before = running.ends()
+        for number, way_in, way_out in pairs:
+            kept = backend.plays[number]
+            answers[number] = await way_in.begin(running, number)
+            unseen += [] if kept.has_seen is way_in.is_seen else [f"{way_in.name} -> {way_out.name}: seen is {kept.has_seen}"]
+            if kept.has_seen and way_out.then is not None:
+                await way_out.then(running, number)
+            await reject(running)
+        await running.life.settled()
+        after = running.ends()
+    unseen += [
+        f"{way_in.name} -> {way_out.name}: {way_out.asks} was not asked"
+        for number, way_in, way_out in pairs
+        if way_in.is_seen and way_in.begin is play and way_out.asks is not None and not is_asked(backend, way_out.asks, number)
+    ]
+    found = [*unseen, *wrong(pairs, before, after, answers)]
+    assert not found, "\n".join(found)
+
+
+def wrong(pairs: Sequence[Pair], before: Mapping[str, set[str]], after: Mapping[str, set[str]], answers: Mapping[int, object]) -> list[str]:
+    """The pairs of which the mark ended where it may not, or not where it has to."""
+    found = []
+    for number, way_in, way_out in pairs:
+        mark = mark_of(number)
+        ends = after.get(mark, set()) - before.get(mark, set())
+        left = {path for path in ends if not path.startswith(("Work/lane/", "Suggestions/"))}
+        found += [f"{way_in.name} -> {way_out.name}: it ended in {path}" for path in sorted(left)]
+        if way_in.is_seen and way_out.ends is not None:
+            place = way_out.ends.format(number=number)
+            is_there = mark in json.dumps(answers[number]) if place == "(the answer)" else any(path.startswith(place) for path in ends)
+            found += [] if is_there or answers[number] is None else [f"{way_in.name} -> {way_out.name}: it is not in {place}"]
+    return found
+
+
+async def test_a_person_trusts_what_they_have_read_and_it_is_theirs_from_then_on(live: Live, vault: Path, tmp_path: Path):
+    backend = Obedient()
+    save(vault / "Work/site/clip.md", web(1))
+    save(vault / "Work/site/.claude/skills/s2.md", skill(2))
+    backend.plays[1] = Play(mark=mark_of(1), reads=[use("read_note", path="Work/site/clip.md")], acts=[outside(1)])
+    backend.plays[2] = Play(mark=mark_of(2), acts=[outside(2)])
+    async with scene(live, vault, backend, modules=tmp_path / "modules") as running:
+        for number in (1, 2):
+            await running.play(number, working_directory="Work/site")
+        assert not (vault / "Work/out").exists()
+        assert not backend.plays[2].has_seen
+
+        for path in ("Work/site/clip.md", "Work/site/.claude/skills/s2.md"):
+            await post(running.life, "/api/agents/trust", {"path": path})
+        for number in (1, 2):
+            await running.play(number, working_directory="Work/site")
+            assert mark_of(number) in running.read(f"Work/out/{number}.md")
