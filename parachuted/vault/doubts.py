@@ -88,11 +88,13 @@ def _crossed_tags(block: Block, data: bytes) -> Doubt | None:
 def _underline_below_list(block: Block, data: bytes) -> Doubt | None:
     start = data.rfind(b"\n", 0, block.start) + 1
     stop = _line_stop(data, _line_stop(data, block.stop - 1))
-    found = _UNDERLINE_BELOW_LAZY_TEXT.search(data, start, stop)
+    lines = data[start:stop].replace(b"\r\n", b" \n").replace(b"\r", b"\n")  # a lone CR ends a line too
+    found = _UNDERLINE_BELOW_LAZY_TEXT.search(lines)
     if found is None:
         return None
-    message = f"line {_line(data, found.end())} may underline a heading or end a list or quote; put a blank line above it"
-    return Doubt(Problem(code="underline-below-list", message=message), block.start, max(block.stop, found.end()))
+    end = start + found.end()
+    message = f"line {_line(data, end)} may underline a heading or end a list or quote; put a blank line above it"
+    return Doubt(Problem(code="underline-below-list", message=message), block.start, max(block.stop, end))
 
 
 def _line(data: bytes, at: int) -> int:
