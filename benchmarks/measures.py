@@ -21,6 +21,7 @@ from benchmarks.hooks import hooks
 from benchmarks.model import scripted_model
 from benchmarks.module_routes import module_routes
 from benchmarks.modules import modules
+from benchmarks.outlines import outlines
 from benchmarks.process import Client, daemon, temporary_home, wait
 from benchmarks.report import Figure
 from benchmarks.runs import runs as agent_runs
@@ -219,6 +220,7 @@ MEASURES: dict[str, Measure] = {
     "checkout": checkout,
     "recovery": recovery,
     "matching": matching,
+    "outlines": outlines,
     "durability": durability,
     "idle": idle,
     "status": status,

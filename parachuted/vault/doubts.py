@@ -14,12 +14,9 @@ from parachuted.vault.bounded_yaml import Problem
 
 _RAW_TAG = re.compile(rb"<(script|pre|style|textarea)(?=[ \t\r\n>]|\Z)", re.IGNORECASE)
 _CLOSE_RAW = re.compile(rb"</(script|pre|style|textarea)>", re.IGNORECASE)
-_UNDERLINE_BELOW_LAZY_TEXT = re.compile(
-    rb"""^(?:\ {4}|\ {0,3}\t)[ \t]*+[^ \t\r\n][^\n]*+\n  # a line that one parser takes for text of the item above, another for code
-    (?:(?!\ {0,3}(?:>|(?:[-+*]|\d{1,9}[.)])(?:[ \t\r\n]|\Z)))\ {0,3}[^ \t\r\n][^\n]*+\n)+
-    \ {0,3}(?:=++|-++)[ \t]*+\r?+$""",
-    re.VERBOSE | re.MULTILINE,
-)
+_UNDERLINE = re.compile(rb"^ {0,3}(?:=++|-++)[ \t]*+$", re.MULTILINE)
+_INDENTED = re.compile(rb" {4}| {0,3}\t")
+_MARKER = re.compile(rb" {0,3}(?:>|(?:[-+*]|\d{1,9}[.)])(?:[ \t]|\Z))")
 
 
 class Doubt(NamedTuple):
@@ -88,11 +85,30 @@ def _crossed_tags(block: Block, data: bytes) -> Doubt | None:
 def _underline_below_list(block: Block, data: bytes) -> Doubt | None:
     start = data.rfind(b"\n", 0, block.start) + 1
     stop = _line_stop(data, _line_stop(data, block.stop - 1))
-    found = _UNDERLINE_BELOW_LAZY_TEXT.search(data, start, stop)
+    text = data[start:stop].replace(b"\r\n", b" \n").replace(b"\r", b"\n")  # a lone CR ends a line too
+    found = _end_of_underline(text) if _UNDERLINE.search(text) else None
     if found is None:
         return None
-    message = f"line {_line(data, found.end())} may underline a heading or end a list or quote; put a blank line above it"
-    return Doubt(Problem(code="underline-below-list", message=message), block.start, max(block.stop, found.end()))
+    end = start + found
+    message = f"line {_line(data, end)} may underline a heading or end a list or quote; put a blank line above it"
+    return Doubt(Problem(code="underline-below-list", message=message), block.start, max(block.stop, end))
+
+
+def _end_of_underline(text: bytes) -> int | None:
+    """Where an underline ends below text that follows an indented line without a blank one: to one parser that line is code, not text."""
+    below_indented = below_text = False
+    end = -1
+    for line in text.split(b"\n"):
+        end += len(line) + 1
+        if below_text and _UNDERLINE.match(line):
+            return end
+        if not line.strip(b" \t") or _MARKER.match(line):
+            below_indented = below_text = False
+        elif _INDENTED.match(line):
+            below_indented = True
+        else:
+            below_text = below_text or below_indented
+    return None
 
 
 def _line(data: bytes, at: int) -> int:

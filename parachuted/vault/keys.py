@@ -18,6 +18,7 @@ from parachuted.vault.scalars import is_bare, write_key, write_scalar
 Value: TypeAlias = str | int | float | bool | Sequence[str]
 
 _REST = re.compile(rb"[ \t]*+(#[^\r\n]*+)?\r?\n?")
+_PERHAPS_OF_ANOTHER = re.compile(rb"\n#|\n[ \t]*+\r?\n-")
 _MOST_SUSPECTS = 200
 
 
@@ -69,12 +70,21 @@ def _one_key(note: Note, name: str) -> Key | None:
 
 
 def _check_lines(note: Note, target: Key | None) -> None:
-    """In a block that is not YAML, whether what stands above `target` (None: the block's end) can run on into its lines."""
+    """Refuse, in a block that is not YAML, unless the lines of `target` (None: those after the block's last) are certainly its own."""
     above = [key for key in note.keys if target is None or key.span.start < target.span.start]
     suspects = [source for key in above if re.search(rb"[\"'\[{]", source := _source(note, key))]
     broken = len(suspects) > _MOST_SUSPECTS or not all(map(_is_yaml, suspects))
     if broken or (target and note.matter.problems[-1].code == "frontmatter-alias" and b"&" in _source(note, target)):
         raise EditRefusedError(f"{note.matter.problems[-1].message}; put that right first")
+    if target and not _owns_its_lines(_source(note, target)):
+        name = target.name[:200]
+        raise EditRefusedError(f"{note.matter.problems[-1].message}, and the lines below {name!r} may not be its own; put that right first")
+
+
+def _owns_its_lines(source: bytes) -> bool:
+    """Whether a key's lines are one line, or make a value by themselves in which no comment or blank line begins something else."""
+    first, *below = source.splitlines()
+    return not below or (_is_yaml(source) and not _PERHAPS_OF_ANOTHER.search(source, len(first)))
 
 
 def _source(note: Note, key: Key) -> bytes:

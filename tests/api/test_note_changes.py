@@ -41,6 +41,22 @@ async def test_a_section_is_replaced_appended_to_and_made(live: Live, vault):
     assert (vault / "a.md").read_text() == TEXT.replace("- beans\n", "- beans\n- peas\n").replace("- dig", "- rest") + "\n## New\n\n- x\n"
 
 
+async def test_a_section_that_ends_with_code_in_a_list_is_replaced_and_the_next_one_stays(live: Live, vault):
+    save(vault / "a.md", "## A\n\n1. Run:\n\n\t```bash\n   x\n   ```\n\n## B\n\nkeep\n")
+    save(vault / "open.md", "## A\n\n```bash\nx\n\n## B\n\nkeep\n")
+    save(vault / "broken.md", "---\nstatus: open\n# my tags\n- a\n- b\n---\n")
+    async with live() as life:
+        assert (await changed(life, "PATCH", "/api/notes/a.md", json={"section": "A", "content": "new"}))[0] == 200
+        status, message = await refused(life, "PATCH", "/api/notes/open.md", json={"section": "A", "content": "new"})
+        broken = await refused(life, "PATCH", "/api/notes/broken.md", json={"key": "status", "value": "done"})
+
+    assert (vault / "a.md").read_text() == "## A\n\nnew\n\n## B\n\nkeep\n"
+    assert (status, "the code fence at line 3 is never closed" in message) == (422, True)
+    assert (broken[0], "lines below 'status' may not be its own" in broken[1]) == (422, True)
+    assert (vault / "open.md").read_text().endswith("## B\n\nkeep\n")
+    assert (vault / "broken.md").read_text() == "---\nstatus: open\n# my tags\n- a\n- b\n---\n"
+
+
 async def test_a_key_is_set_and_taken_out_and_every_other_byte_stays(live: Live, vault):
     data = b"\xef\xbb\xbf---\r\nodd:   'x'   # y\r\nstatus: open\r\n---\r\n# T\xff\r\n"
     (vault / "a.md").write_bytes(data)

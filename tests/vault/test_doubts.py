@@ -25,6 +25,8 @@ def doubts(text):
         ("<script>\n</pre>\n# A\n", ("crossed-tags", "<script>\n</pre>\n# A\n")),
         ("<pre>\n</SCRIPT>\n\n# A\n</pre>\n# B\n", ("crossed-tags", "<pre>\n</SCRIPT>\n\n# A\n</pre>\n")),
         (">> s\n\t## T\n  x\n---\n", ("underline-below-list", ">> s\n\t## T\n  x\n---")),
+        ("   - b\n    ## K\nx\r---\n", ("underline-below-list", "   - b\n    ## K\nx\r---")),
+        ("> > r\n\tx\ny\n   \tz\n--\n", ("underline-below-list", "> > r\n\tx\ny\n   \tz\n--\n")),
         ("   - b\n    ---\nx\n===\n", ("underline-below-list", "   - b\n    ---\nx\n===\n")),
     ],
 )

@@ -135,9 +135,8 @@ def check_replacement(data, changed, section, seen):
     assert [one for one in seen if section.body_start <= one[1] < section.stop and one[2] and one[0] <= section.level] == []
 
     after = headings_seen(changed)
-    assert [one for one in after if one[1] < section.body_start] == [one for one in seen if one[1] < section.body_start]
-    moved = [(level, start + grown, is_top) for level, start, is_top in seen if start >= section.stop]
-    assert [one for one in after if one[1] >= stop] == moved
+    kept = {(level, start + grown * (start >= section.stop)) for level, start, _ in seen if not section.body_start <= start < section.stop}
+    assert kept <= {(level, start) for level, start, _ in after}
 
 
 @settings(max_examples=600, deadline=None, derandomize=True)

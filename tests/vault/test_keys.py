@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -156,6 +157,8 @@ def test_what_only_looks_the_same_is_written(text, value):
         ('a: it\'s\nb: "q" x\nc: [x]\nstatus: x\n', "a"),
         ("status: x\na: [\n", "status"),
         ("b: &x 1\nc: *x\nstatus: x\n", "status"),
+        ("status: x\n# my tags\ntags:\n- a\nt: Foo: bar\n", "status"),
+        ("title: Foo: bar\n# c\nstatus: x\n", "status"),
     ],
 )
 def test_a_key_whose_lines_are_plain_can_be_set_in_a_broken_block(text, name):
@@ -180,6 +183,12 @@ def test_a_key_whose_lines_are_plain_can_be_set_in_a_broken_block(text, name):
         ("a: 1\rb: 2\n", "b", "share a line"),
         ("a: 1\nb: 2\na: 3\n", "a", "more than once"),
         ("a: 1\n...\n", "b", "not YAML"),
+        ("a: open\n# my tags\n- x\n- y\n", "a", "lines below 'a' may not be its own"),
+        ("a: open\n- x\n", "a", "may not be its own"),
+        ("a:\n# my tags\n- x\nt: Foo: bar\n", "a", "may not be its own"),
+        ("a:\n\n- x\nt: Foo: bar\n", "a", "may not be its own"),
+        ("t: Foo: bar\na: x: y\n  z\n", "a", "may not be its own"),
+        ("t: Foo: bar\na:\n# c\n  k: v\n", "a", "may not be its own"),
         ("b: &x 1\nc: *x\n", "b", "alias"),
         ("a: " + "[" * 70 + "\n", "a2", "deep"),
         ("a: " + "x" * 70_000 + "\n", "b", "larger"),
@@ -236,3 +245,65 @@ def test_thousands_of_odd_blocks_lose_nothing_when_another_key_is_set_and_delete
 
     assert done > 2_000
     assert refused > 500
+
+
+BROKEN = st.lists(
+    st.sampled_from(
+        [
+            *(
+                "status: open",
+                "status:",
+                "status: |",
+                "status: >",
+                'status: "x',
+                "status: [a,",
+                "status: it's",
+                "status: a: b",
+                "status: &x y",
+            ),
+            *(
+                "# my tags",
+                "  # c",
+                "- a",
+                "- b",
+                "  - a",
+                "  x",
+                "  k: v",
+                "    y",
+                "",
+                "  ",
+                "t: Foo: bar",
+                "a: 1",
+                "b:",
+                "c: |",
+                "  ]",
+                '  z"',
+            ),
+            *('d: "open', "e: {", "f: *no", "stray", "}", "'q': r", "? s", ": u", "g: 'h'", "...", "-", "\ttab"),
+        ]
+    ),
+    min_size=1,
+    max_size=9,
+)
+
+
+@settings(max_examples=1500, deadline=None, derandomize=True)
+@given(BROKEN, st.sampled_from(["\n", "\n", "\r\n"]), st.sampled_from(["done", ["p", "q"], None]))
+def test_in_any_block_a_key_takes_no_line_that_may_be_anothers(lines, eol, value):
+    data = f"---{eol}{''.join(line + eol for line in lines)}---{eol}# T{eol}".encode()
+    try:
+        changed = without_key(data, "status") if value is None else with_key(data, "status", value)
+    except (EditRefusedError, NotFoundError):
+        return
+
+    old, new = data.splitlines(), changed.splitlines()
+    same = [a == b for a, b in zip(old, new, strict=False)]
+    start = same.index(False) if False in same else len(same)
+    below = [a == b for a, b in zip(reversed(old[start:]), reversed(new[start:]), strict=False)]
+    stop = len(old) - (below.index(False) if False in below else len(below))
+    key = next((number for number, line in enumerate(old) if line.startswith(b"status:")), start)
+    if stop > start:
+        assert key <= start
+        taken = b"\n".join(old[key:stop]).decode()
+        assert stop == key + 1 or set(yaml.safe_load(taken)) == {"status"}
+        assert stop == key + 1 or parse_note(data).matter.readable or not any(line.startswith(b"#") for line in old[key:stop])
