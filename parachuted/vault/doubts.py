@@ -15,6 +15,7 @@ from parachuted.vault.bounded_yaml import Problem
 _RAW_TAG = re.compile(rb"<(script|pre|style|textarea)(?=[ \t\r\n>]|\Z)", re.IGNORECASE)
 _CLOSE_RAW = re.compile(rb"</(script|pre|style|textarea)>", re.IGNORECASE)
 _UNDERLINE = re.compile(rb"^ {0,3}(?:=++|-++)[ \t]*+$", re.MULTILINE)
+_BLANK_LINE = re.compile(rb"\n[ \t\r]*+(?:\n|\Z)")
 _INDENTED = re.compile(rb" {4}| {0,3}\t")
 _MARKER = re.compile(rb" {0,3}(?:>|(?:[-+*]|\d{1,9}[.)])(?:[ \t]|\Z))")
 
@@ -30,7 +31,7 @@ class Doubt(NamedTuple):
 def find_doubt(block: Block, data: bytes) -> Doubt | None:
     """What may be read otherwise in this top-level block."""
     if block.kind == "Heading":
-        return _table_or_heading(block, data)
+        return _table_or_heading(block, data) or _code_or_heading(block, data)
     if block.kind == "HtmlBlock":
         return _crossed_tags(block, data)
     return _underline_below_list(block, data) if block.kind in {"List", "BlockQuote"} else None
@@ -63,6 +64,17 @@ def _table_or_heading(block: Block, data: bytes) -> Doubt | None:
     where = f"the table at line {_line(data, block.start)} has a line of dashes or equals signs below it"
     message = f"{where} and so is a heading to some readers; put a blank line between them"
     return Doubt(Problem(code="table-or-heading", message=message), block.start, block.stop)
+
+
+def _code_or_heading(block: Block, data: bytes) -> Doubt | None:
+    """Below a link definition, an indented line is text to CommonMark and code to some, who see the heading begin below it."""
+    start = data.rfind(b"\n", 0, block.start) + 1
+    if not _INDENTED.match(data, start):
+        return None
+    below = _BLANK_LINE.search(data, block.stop - 1)
+    line = _line(data, start)
+    message = f"line {line} is indented below a link's definition, and so is code to some readers; put a blank line above it"
+    return Doubt(Problem(code="code-or-heading", message=message), start, below.start() + 1 if below else len(data))
 
 
 def _is_table_rule(line: bytes) -> bool:

@@ -154,9 +154,9 @@ def _heading(block: Block, data: bytes) -> Heading:
     start, stop = block.start, block.stop
     lines = data[start:stop].rstrip(b"\r\n")
     start -= len(data[max(start - 3, 0) : start]) - len(data[max(start - 3, 0) : start].rstrip(b" "))
-    if (atx := _ATX.match(lines)) is not None:
-        return Heading(block.level, _atx_title(lines[atx.end() :]), start, stop)
     underline = max(lines.rfind(b"\n"), lines.rfind(b"\r")) + 1
+    if not underline and (atx := _ATX.match(lines)) is not None:
+        return Heading(block.level, _atx_title(lines[atx.end() :]), start, stop)
     return Heading(block.level, _joined(lines[:underline]), start, stop)
 
 
