@@ -15,6 +15,7 @@ from parachuted.vault.bounded_yaml import Problem
 _RAW_TAG = re.compile(rb"<(script|pre|style|textarea)(?=[ \t\r\n>]|\Z)", re.IGNORECASE)
 _CLOSE_RAW = re.compile(rb"</(script|pre|style|textarea)>", re.IGNORECASE)
 _UNDERLINE = re.compile(rb"^ {0,3}(?:=++|-++)[ \t]*+$", re.MULTILINE)
+_LONE_TAG = re.compile(rb" {0,3}</?[A-Za-z][A-Za-z0-9-]*+(?:[ \t][^<>\r\n]*+)?/?>[ \t]*+(?:[\r\n]|\Z)")
 _BLANK_LINE = re.compile(rb"\n[ \t\r]*+(?:\n|\Z)")
 _INDENTED = re.compile(rb" {4}| {0,3}\t")
 _MARKER = re.compile(rb" {0,3}(?:>|(?:[-+*]|\d{1,9}[.)])(?:[ \t]|\Z))")
@@ -34,6 +35,8 @@ def find_doubt(block: Block, data: bytes) -> Doubt | None:
         return _table_or_heading(block, data) or _code_or_heading(block, data)
     if block.kind == "HtmlBlock":
         return _crossed_tags(block, data)
+    if block.kind == "Paragraph":
+        return _tag_or_text(block, data)
     return _underline_below_list(block, data) if block.kind in {"List", "BlockQuote"} else None
 
 
@@ -68,13 +71,27 @@ def _table_or_heading(block: Block, data: bytes) -> Doubt | None:
 
 def _code_or_heading(block: Block, data: bytes) -> Doubt | None:
     """Below a link definition, an indented line is text to CommonMark and code to some, who see the heading begin below it."""
-    start = data.rfind(b"\n", 0, block.start) + 1
-    if not _INDENTED.match(data, start):
+    if not _INDENTED.match(data, _line_start(block, data)):
         return None
+    return _below_definition("code-or-heading", "indented below a link's definition, and so is code", block, data)
+
+
+def _tag_or_text(block: Block, data: bytes) -> Doubt | None:
+    """Below a link definition, a tag alone on its line is text to CommonMark; to some it begins HTML, which hides what follows."""
+    if not _LONE_TAG.match(data, _line_start(block, data)):
+        return None
+    return _below_definition("tag-or-text", "a tag below a link's definition, and so begins HTML", block, data)
+
+
+def _below_definition(code: str, what: str, block: Block, data: bytes) -> Doubt:
+    start = _line_start(block, data)
     below = _BLANK_LINE.search(data, block.stop - 1)
-    line = _line(data, start)
-    message = f"line {line} is indented below a link's definition, and so is code to some readers; put a blank line above it"
-    return Doubt(Problem(code="code-or-heading", message=message), start, below.start() + 1 if below else len(data))
+    message = f"line {_line(data, start)} is {what} to some readers; put a blank line above it"
+    return Doubt(Problem(code=code, message=message), start, below.start() + 1 if below else len(data))
+
+
+def _line_start(block: Block, data: bytes) -> int:
+    return max(data.rfind(b"\n", 0, block.start), data.rfind(b"\r", 0, block.start)) + 1
 
 
 def _is_table_rule(line: bytes) -> bool:
