@@ -16,6 +16,7 @@ _RAW_TAG = re.compile(rb"<(script|pre|style|textarea)(?=[ \t\r\n>]|\Z)", re.IGNO
 _CLOSE_RAW = re.compile(rb"</(script|pre|style|textarea)>", re.IGNORECASE)
 _UNDERLINE = re.compile(rb"^ {0,3}(?:=++|-++)[ \t]*+$", re.MULTILINE)
 _LONE_TAG = re.compile(rb" {0,3}</?[A-Za-z][A-Za-z0-9-]*+(?:[ \t][^<>\r\n]*+)?/?>[ \t]*+(?:[\r\n]|\Z)")
+_DEFINITION = re.compile(rb" {0,3}\[[^\]\r\n]++\]:")
 _BLANK_LINE = re.compile(rb"\n[ \t\r]*+(?:\n|\Z)")
 _INDENTED = re.compile(rb" {4}| {0,3}\t")
 _MARKER = re.compile(rb" {0,3}(?:>|(?:[-+*]|\d{1,9}[.)])(?:[ \t]|\Z))")
@@ -32,11 +33,11 @@ class Doubt(NamedTuple):
 def find_doubt(block: Block, data: bytes) -> Doubt | None:
     """What may be read otherwise in this top-level block."""
     if block.kind == "Heading":
-        return _table_or_heading(block, data) or _code_or_heading(block, data)
+        return _table_or_heading(block, data) or _below_definition(block, data)
     if block.kind == "HtmlBlock":
         return _crossed_tags(block, data)
     if block.kind == "Paragraph":
-        return _tag_or_text(block, data)
+        return _below_definition(block, data)
     return _underline_below_list(block, data) if block.kind in {"List", "BlockQuote"} else None
 
 
@@ -69,25 +70,16 @@ def _table_or_heading(block: Block, data: bytes) -> Doubt | None:
     return Doubt(Problem(code="table-or-heading", message=message), block.start, block.stop)
 
 
-def _code_or_heading(block: Block, data: bytes) -> Doubt | None:
-    """Below a link definition, an indented line is text to CommonMark and code to some, who see the heading begin below it."""
-    if not _INDENTED.match(data, _line_start(block, data)):
-        return None
-    return _below_definition("code-or-heading", "indented below a link's definition, and so is code", block, data)
-
-
-def _tag_or_text(block: Block, data: bytes) -> Doubt | None:
-    """Below a link definition, a tag alone on its line is text to CommonMark; to some it begins HTML, which hides what follows."""
-    if not _LONE_TAG.match(data, _line_start(block, data)):
-        return None
-    return _below_definition("tag-or-text", "a tag below a link's definition, and so begins HTML", block, data)
-
-
-def _below_definition(code: str, what: str, block: Block, data: bytes) -> Doubt:
+def _below_definition(block: Block, data: bytes) -> Doubt | None:
+    """Right below a link definition, an indented line, a tag or a bare list marker is text to CommonMark; some see another block begin."""
     start = _line_start(block, data)
+    above = data.rfind(b"\n", 0, max(start - 1, 0)) + 1
+    is_heading = block.kind == "Heading" and _line_stop(data, start) < block.stop and _DEFINITION.match(data, above, start)
+    if not (is_heading or _INDENTED.match(data, start) or _LONE_TAG.match(data, start)):
+        return None
     below = _BLANK_LINE.search(data, block.stop - 1)
-    message = f"line {_line(data, start)} is {what} to some readers; put a blank line above it"
-    return Doubt(Problem(code=code, message=message), start, below.start() + 1 if below else len(data))
+    message = f"line {_line(data, start)} stands right below a link's definition, where readers differ; put a blank line above it"
+    return Doubt(Problem(code="below-definition", message=message), start, below.start() + 1 if below else len(data))
 
 
 def _line_start(block: Block, data: bytes) -> int:

@@ -21,8 +21,7 @@ _DOUBTFUL_CONTENT = {
     "unclosed-html": "the content leaves a piece of HTML open",
     "crossed-tags": "the content opens a piece of HTML with one tag and closes it with another",
     "table-or-heading": "the content holds a table right above a line of dashes or equals signs; put a blank line between them",
-    "code-or-heading": "the content makes a heading of an indented line below a link's definition; put a blank line above it",
-    "tag-or-text": "the content holds a tag alone on a line below a link's definition; put a blank line between them",
+    "below-definition": "the content holds a line right below a link's definition, where readers differ; put a blank line between them",
     "underline-below-list": "the content holds a line of dashes or equals signs right below a list or quote; put a blank line between them",
 }
 _NAMED = 20

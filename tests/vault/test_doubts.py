@@ -66,8 +66,9 @@ def test_what_all_readers_agree_on_is_no_doubt(text):
         ("<style>\n", "piece of HTML at line 1 is never closed"),
         ("\na | b\n--|--\n---\n", "table at line 2.*blank line between"),
         ("<pre>\n</style>\n", "line 1 is ended by another tag, </style>; close it with </pre> first"),
-        ("[l]: u\n    ## K\n===\n---\n", "line 2 is indented below a link's definition.*blank line above"),
-        ("[l]: u\n<b>\n", "line 2 is a tag below a link's definition.*blank line above"),
+        ("[l]: u\n    ## K\n===\n---\n", "line 2 stands right below a link's definition.*blank line above"),
+        ("[l]: u\n-\n---\n", "line 2 stands right below a link's definition.*blank line above"),
+        ("[l]: u\n<b>\n", "line 2 stands right below a link's definition.*blank line above"),
         ("- a\n      b\nc\n---\n", "line 4 may underline a heading.*blank line above"),
     ],
 )

@@ -196,7 +196,7 @@ def test_subsections_go_with_the_section_that_is_named():
 @pytest.mark.parametrize(
     ("part", "why"),
     [
-        ("[l]: u\n    x\n===\n   ---\n", "line 4 is indented below a link's definition.*blank line above"),
+        ("[l]: u\n    x\n===\n   ---\n", "line 4 stands right below a link's definition.*blank line above"),
         ("```sh\nx\n\n## B\n", "code fence at line 3 is never closed.*a line ```"),
         ("<!-- x\n\n## B\n", "comment at line 3 is never closed.*-->"),
         ("<pre>\n\n## B\n", "HTML at line 3 is never closed"),
