@@ -19,7 +19,7 @@ from parachuted.api.parts import Parts
 from parachuted.api.route import Call, Route
 from parachuted.api.watching import readable, refuse_watching_beyond
 from parachuted.api.writable import refuse_programs_but_to_admins
-from parachuted.errors import ConflictError, NotFoundError
+from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
 from parachuted.tools import finished
 from parachuted.vault import (
     AppendToSection,
@@ -160,6 +160,8 @@ class NoteChanges:
             written = await act
         except ConflictError as error:
             raise call.conflict(error, path) from None
+        except (NotFoundError, EditRefusedError) as error:
+            raise await asyncio.to_thread(call.refusal, error, path) from None
         if written.changed:
             await self._desk.tell([path, written.path])
         return written

@@ -16,7 +16,7 @@ from parachuted.access.run_records import RunAccess
 from parachuted.api.answers import json_value
 from parachuted.api.fields import Nothing, sentence_of
 from parachuted.api.watching import readable
-from parachuted.errors import ConflictError, NotFoundError
+from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
 from parachuted.events.audit import EventType
 from parachuted.keys import Capability, Grant, Identity
 from parachuted.vault import VaultPath
@@ -58,12 +58,24 @@ class Call:
 
     def conflict(self, error: ConflictError, *paths: VaultPath) -> ConflictError | web.HTTPConflict:
         """The error as they are told it: to write is not to read, so the texts are for who may read all of these, links followed."""
+        reading = AccessFilter(self.sight.root, self.reading)
+        return error if all(self._sees(reading, path) for path in paths) else web.HTTPConflict(text=error.message)
+
+    def refusal(self, error: NotFoundError | EditRefusedError, path: VaultPath) -> Exception:
+        """The error as they are told it: what an edit finds in the note, such as its headings, is for who may read it."""
+        if not self._sees(self.sight, path) or self._sees(AccessFilter(self.sight.root, self.reading), path):
+            return error  # it says no more than that there is no such note, or they may read it
+        if isinstance(error, NotFoundError):
+            return web.HTTPNotFound(text="there is no such note or section; a key that may read the note is told more")
+        return web.HTTPUnprocessableEntity(text="the note does not take that edit; a key that may read it is told why")
+
+    @staticmethod
+    def _sees(sight: AccessFilter, path: VaultPath) -> bool:
         try:
-            for path in paths:
-                AccessFilter(self.sight.root, self.reading).find(path)
+            sight.find(path)
         except NotFoundError:
-            return web.HTTPConflict(text=error.message)
-        return error
+            return False
+        return True
 
     def named(self, name: str) -> str:
         """What stands in the path under that name."""

@@ -109,6 +109,7 @@ class EventStreams:
         """End the streams of those who would not be let in as they were: their key is gone, over, or says otherwise."""
         for reader in tuple(self._readers):
             if not self._holds(reader.identity):
+                self._readers.discard(reader)
                 reader.end()
 
     def frame(self, event: Event) -> bytes:
@@ -118,6 +119,7 @@ class EventStreams:
 
     def _tell(self, event: Event) -> None:
         frames: dict[int, bytes] = {}
+        self.recheck()
         for reader in tuple(self._readers):
             data = frames.get(id(reader.filter))
             if data is None:

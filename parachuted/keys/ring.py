@@ -71,7 +71,8 @@ class Ring:
         return key.identity()
 
     def holds(self, identity: Identity) -> bool:
-        """Whether a key still says the same of who asked with it, and has not expired."""
+        """Whether a key says the same of who asked with it, in the file as it is now, and has not expired."""
+        self.look()
         now = self._clock()
         return any(key.id == identity.id and key.identity() == identity and not key.is_over(now) for key in self._held.keys)
 

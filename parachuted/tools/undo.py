@@ -114,17 +114,21 @@ class Undo:
             return [Reverted(path=VaultPath(write.path), changed=False, kept=(error.message,))]
 
     def _place_of(self, write: Write) -> VaultPath:
-        """Where the file is now: a person may have moved it, once or more. A file that is where it was has not moved."""
-        path = VaultPath(write.path)
+        """Where the file is now, through each move since, of the daemon's or of a person's. A person has moved only what is not there."""
+        path, after = VaultPath(write.path), write.id
         if write.after is None:
             return path
         for _ in range(_MOST_MOVES):
+            came = self._history.move_away(path, after)
+            if came is not None:
+                path, after = VaultPath(came.path), came.id
+                continue
             if self._is_there(path):
                 return path
-            moves = self._history.moved_from(path, write.id)
+            moves = self._history.moved_from(path, after)
             if not moves:
                 break
-            path = VaultPath(moves[-1].path)
+            path, after = VaultPath(moves[-1].path), moves[-1].write
         return path if self._is_there(path) else VaultPath(write.path)
 
     def _is_there(self, path: VaultPath) -> bool:

@@ -213,6 +213,11 @@ class History:
         """Moves by people from that path to others, after the write of that number, oldest first."""
         return self._sightings("source = ? AND write >= ? ORDER BY id", (path, after))
 
+    def move_away(self, path: str, after: int) -> Write | None:
+        """The write at the new place, where that path was moved by a write of ours after the one of that number: the first such move."""
+        gone = self._writes("path = ? AND id > ? AND operation = 'Move' AND after IS NULL AND state != 'void' ORDER BY id", (path, after))
+        return next((came for came in map(self.other_half, gone) if came is not None), None)
+
     def pruned(self, path: str) -> datetime | None:
         """When the newest write of that path was made of those that are no longer kept."""
         rows = self._rows("SELECT at FROM pruned WHERE path = ?", (path,))

@@ -291,3 +291,25 @@ async def test_writers_to_one_note_and_to_many_lose_no_line(live: Live, vault):
         for number in range(4):
             for name in (names[0], names[writer]):
                 assert f"- {writer} {number} {name}\n" in (vault / name).read_text()
+
+
+@pytest.mark.parametrize(
+    ("edit", "status"),
+    [
+        ({"section": "Nope", "content": "x"}, 404),
+        ({"section": "Plan", "content": "x", "occurrence": 3}, 404),
+        ({"section": "Plan", "content": "x"}, 422),
+        ({"section": "Nope", "content": "x", "mode": "append"}, 404),
+    ],
+)
+async def test_who_may_write_and_not_read_a_note_learns_no_heading_of_it(live: Live, vault, edit, status):
+    save(vault / "Private/diary.md", "# Diary\n\n## Kim leaves\n\n## Plan\n\none\n\n# Other\n\n## Plan\n")
+    async with live() as life:
+        path = "/api/notes/Private/diary.md"
+        writer, other = key_of(life, "vault:write"), key_of(life, "vault:read,write")
+        told, withheld = [await call(life, "PATCH", path, headers=headers, json=edit) for headers in (other, writer)]
+
+        assert (told[0], withheld[0]) == (status, status)
+        assert not any(word in str(withheld[1]) for word in ("Kim", "Diary", "Other", "there are"))
+        done, _ = await call(life, "PATCH", path, headers=writer, json={"section": "Kim leaves", "content": "soon"})
+        assert done == 200

@@ -118,6 +118,15 @@ async def test_a_stream_ends_at_once_when_its_key_is_revoked_over_http(live: Liv
             assert await ended(stream) < 0.2
 
 
+async def test_nothing_that_happens_after_a_key_was_changed_is_told_to_its_streams(live: Live):
+    async with live() as life:
+        file = KeyFile(life.daemon._home).path
+        async with reading(life, key_of(life, "vault:read")) as stream:
+            file.write_text(file.read_text().replace("    - read\n", "    - read\n    paths:\n    - Projects/**\n"))
+            life.daemon.bus.publish("file.created", path="Private/diary.md", by="person", run=None, causes=[], digest=None)
+            assert [message async for message in stream] == []
+
+
 @pytest.mark.parametrize(
     "change",
     [

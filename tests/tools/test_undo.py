@@ -295,6 +295,40 @@ async def test_a_note_that_a_person_has_moved_since_is_found_where_it_is(tmp_pat
     assert "y.md" in undone.paths
 
 
+async def test_a_note_that_was_moved_through_the_daemon_is_found_where_it_is(tmp_path: Path):
+    study = await cascade(tmp_path)
+    study.store.move(VaultPath("w.md"), VaultPath("x.md"), Author(by="person"))
+    (study.vault / "x.md").rename(study.vault / "y.md")
+    study.history.saw(study.now, [("y.md", "moved", "x.md", None)])
+    study.store.move(VaultPath("y.md"), VaultPath("New/z.md"), Author(by="key:phone"))
+    undone = await study.undo.undo(run_of(study, "w"))
+
+    assert study.text("New/z") == watching("a.md", text=BODY.format("W"))
+    assert "New/z.md" in undone.paths
+    assert undone.kept == {}
+
+
+async def test_a_note_that_was_moved_away_and_back_is_where_it_was(tmp_path: Path):
+    study = await cascade(tmp_path)
+    study.store.move(VaultPath("w.md"), VaultPath("x.md"), Author(by="person"))
+    study.store.move(VaultPath("x.md"), VaultPath("w.md"), Author(by="person"))
+    undone = await study.undo.undo(run_of(study, "w"))
+
+    assert study.text("w") == watching("a.md", text=BODY.format("W"))
+    assert undone.paths == ("u.md", "v.md", "w.md")
+
+
+async def test_another_note_with_the_name_of_one_that_moved_is_left_alone(tmp_path: Path):
+    study = await cascade(tmp_path)
+    written = study.text("w")
+    study.store.move(VaultPath("w.md"), VaultPath("x.md"), Author(by="person"))
+    study.begin_with(w=written)
+    await study.undo.undo(run_of(study, "w"))
+
+    assert study.text("w") == written
+    assert study.text("x") == watching("a.md", text=BODY.format("W"))
+
+
 async def test_an_undo_that_was_cut_short_can_be_gone_through_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     study = await cascade(tmp_path)
     whole, calls = study.store.edit, []
