@@ -153,7 +153,7 @@ def make_modules(
     )  # fmt: skip
     sources = Sources(
         vault=vault, agents=agent_parts, state=ground.folder / "modules", clock=ground.clock,
-        publish=modules.publish, interface=modules.interface,
+        publish=modules.publish, wrote=modules.wrote, interface=modules.interface,
     )  # fmt: skip
 
     ground.bus.listen(lambda event: _end_runs(event, agents.at_work))

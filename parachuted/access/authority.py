@@ -24,6 +24,8 @@ Entry: TypeAlias = Literal["bubble", "chat", "schedule", "bot", "module", "maint
 AskedBy: TypeAlias = Literal["person", "clock", "event", "module"]
 """What began the work: a person's request through a key or the page, a schedule, an event, or the module itself when it was enabled."""
 
+MOST_EVENTS = 16
+
 _TRUST: tuple[Origin, ...] = ("you", "agent")
 
 
@@ -41,7 +43,8 @@ class Authority:
     `reads` and `writes` are the paths that whoever asked may reach: a key's, an untrusted module's that called another one's interface, the
     lane of a run. `holds` says whether who asked still may ask. `causes` and `runs` are what led here; without causes, each act begins one.
     `taint` is what it has read of strangers' texts, shared by all that goes on with the same value. `within` is the run of an agent that
-    this is part of, if any, and `depth` how many runs deep that is. `request_id` is the audit's.
+    this is part of, if any, and `depth` how many runs deep that is. `events` is how many events in a row led here, each told because of
+    the one before. `request_id` is the audit's.
     """
 
     reads: Grant = EVERYWHERE
@@ -54,6 +57,7 @@ class Authority:
     taint: Taint = field(default_factory=Taint, compare=False)
     within: Narrowing | None = None
     depth: int = 0
+    events: int = 0
     request_id: str = ""
 
     @property
@@ -65,6 +69,11 @@ class Authority:
         """Raises ActRefusedError when who asked may ask no longer: the key was revoked, or the run has ended."""
         if not self.holds():
             raise ActRefusedError("whoever asked for this may ask no longer (its key was revoked, or its run ended); ask again")
+
+    def check_circle(self, act: str) -> None:
+        """Raises ActRefusedError for an act that would tell one event more, when so many in a row led here that it must be a circle."""
+        if self.events > MOST_EVENTS:
+            raise ActRefusedError(f"{act} follows from {MOST_EVENTS} events in a row; it seems to go round in a circle")
 
     def causes_at(self, now: datetime) -> tuple[str, ...]:
         """What an act follows from: a new cause where nothing else led here."""

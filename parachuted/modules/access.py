@@ -236,6 +236,7 @@ class BoundedVault:
         if self._parts.audit.refusal is not None:
             raise StorageFailedError(self._parts.audit.refusal)
         root, run = self._parts.root, self._run
+        self._authority().check_circle(f"writing {printable(path)}")
         real = self._real(path, is_named=is_gone)
         self._bounds.with_files("write", beyond).check_write(path, real)
         if run is not None and (why := run.objection(real)) is not None:

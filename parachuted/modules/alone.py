@@ -158,7 +158,7 @@ class _Given:
         return Author(by=f"module:{self.name}", causes=current().causes_at(_now()))
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:
-        self._publishing.publish(self.name, event, data)
+        self._publishing.publish(self.name, event, data, current())
         self.published.append((event, data))
 
     def get_interface(self, name: str) -> object | None:

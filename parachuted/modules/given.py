@@ -23,7 +23,7 @@ from parachuted.modules.module_state import ModuleState
 from parachuted.modules.services import Services
 from parachuted.suggestions import Proposal
 from parachuted.suggestions.suggestion import ACTIONS
-from parachuted.vault import Author, VaultPath, printable
+from parachuted.vault import Author, VaultPath, Written, printable
 
 _LOGGED_AS = "parachuted.modules"
 
@@ -32,8 +32,8 @@ _LOGGED_AS = "parachuted.modules"
 class Sources:
     """What the services of all modules are made from. `state` is the folder in which each module has its own.
 
-    `publish` tells an event of a module's, by the module's name, and refuses what is another's; `interface` finds what a caller calls one
-    by.
+    `publish` tells an event of a module's, by the module's name, and refuses what is another's; `wrote` is told what a
+    module has written, and on which authority; `interface` finds what a caller calls one by.
     """
 
     vault: VaultParts
@@ -41,6 +41,7 @@ class Sources:
     state: Path
     clock: Callable[[], datetime]
     publish: Callable[[str, str, Mapping[str, object], Authority], None]
+    wrote: Callable[[Written, Authority], None]
     interface: Callable[[str, InterfaceCaller], object | None]
 
 
@@ -61,7 +62,8 @@ class Given:
         own: Origin = "imported" if self._is_strange else "agent"
         self.vault = BoundedVault(
             sources.vault, bounds, lambda: Author(by=f"module:{name}", causes=authority().causes_at(sources.clock())),
-            Caller("module", name, ""), authority=authority, origins=sources.agents.origins, own=own,
+            Caller("module", name, ""), wrote=lambda written: sources.wrote(written, authority()), authority=authority,
+            origins=sources.agents.origins, own=own,
         )  # fmt: skip
         self.state = ModuleState(sources.state / name, authority)
         self._agents = ModuleAgents(sources.agents, sources.vault, approved, bounds)

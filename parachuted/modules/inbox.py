@@ -15,7 +15,6 @@ from parachuted.access.origins import Origins
 from parachuted.errors import ParachuteError
 from parachuted.events import Event
 from parachuted.modules.declared import EventSpec
-from parachuted.modules.publishing import Published, Publishing
 from parachuted.modules.results import to_json
 from parachuted.modules.running import Running
 
@@ -32,16 +31,15 @@ class _Waiting:
     event: str
     data: Mapping[str, object]
     authority: Authority
-    depth: int
 
 
 class Inbox:
     """Holds events until `run` tells them. Handlers that are not async are called one after the other, the others beside them."""
 
     def __init__(
-        self, running: Running, events: tuple[EventSpec, ...], hears: EventFilter, publishing: Publishing, origins: Origins | None = None
+        self, running: Running, events: tuple[EventSpec, ...], hears: EventFilter, origins: Origins | None = None
     ) -> None:  # fmt: skip
-        self._running, self._hears, self._publishing, self._origins = running, hears, publishing, origins
+        self._running, self._hears, self._origins = running, hears, origins
         self._name = running.declared.name
         self._specs: dict[str, list[EventSpec]] = {}
         for spec in events:
@@ -57,8 +55,8 @@ class Inbox:
         names = frozenset(self._specs)
         return names | {"file.moved"} if names & {"file.created", "file.deleted"} else names
 
-    def put(self, event: Event, published: Published) -> None:
-        """Take an event, if the module may hear it. The oldest is dropped, and counted, where too many wait."""
+    def put(self, event: Event, authority: Authority) -> None:
+        """Take an event and what led to it, if the module may hear it. The oldest is dropped, and counted, where too many wait."""
         told = event.heard_by(self._hears)
         if told is None or told.event not in self._specs:
             return
@@ -66,10 +64,9 @@ class Inbox:
             self._waiting.popleft()
             self.dropped += 1
         data = {str(name): to_json(value) for name, value in told.data.items()}  # its own: what it does to it is not seen elsewhere
-        authority = _led_to(data) if published.authority is None else published.authority
-        authority = replace(authority.forked(), asked_by="event", entry="module", depth=0)
+        authority = replace(authority.forked(), asked_by="event", entry="module", depth=0, events=authority.events + 1)
         self._mark(told, authority.taint)
-        self._waiting.append(_Waiting(event=told.event, data=data, authority=authority, depth=published.depth))
+        self._waiting.append(_Waiting(event=told.event, data=data, authority=authority))
         self._came.set()
 
     def _mark(self, event: Event, taint: Taint) -> None:
@@ -98,15 +95,8 @@ class Inbox:
 
     async def _tell(self, spec: EventSpec, waiting: _Waiting, limit_s: float) -> None:
         try:
-            with self._publishing.handling(self._name, waiting.depth):
-                await self._running.tell(spec.handler, waiting.data, timeout_s=limit_s, authority=waiting.authority)
+            await self._running.tell(spec.handler, waiting.data, timeout_s=limit_s, authority=waiting.authority)
         except ParachuteError as error:
             log.warning("a module did not handle an event", extra={"of": self._name, "event": waiting.event, "error": error.message})
         except Exception:  # a module's callback, wherever it runs
             log.exception("a module did not handle an event", extra={"of": self._name, "event": waiting.event})
-
-
-def _led_to(data: Mapping[str, object]) -> Authority:
-    """What an event of the daemon's own follows from."""
-    causes, run = data.get("causes"), data.get("run")
-    return Authority(causes=tuple(map(str, causes)) if isinstance(causes, list) else (), runs=(run,) if isinstance(run, str) else ())

@@ -42,6 +42,7 @@ from parachuted.modules.trust import Trust
 from parachuted.modules.watchdog import Watchdog
 from parachuted.processes.beat import next_beat
 from parachuted.state import State
+from parachuted.vault import Written
 
 log = logging.getLogger(__name__)
 
@@ -239,6 +240,10 @@ class Modules:
         with self._audit.publishing(module, event, data, authority):
             self._publishing.publish(module, event, data, authority)
 
+    def wrote(self, written: Written, authority: Authority) -> None:
+        """A module has written that, and acted on that authority."""
+        self._publishing.wrote(written, authority)
+
     async def _begin(self, ready: list[Approved]) -> None:
         """Begin them in waves: who uses an interface after who provides it."""
         room = asyncio.Semaphore(_AT_ONCE)
@@ -298,7 +303,7 @@ class Modules:
         self._interfaces.offer(declared.name, unshown, running.interface, rank=rank + _UNSHOWN, is_trusted=is_trusted)
         self._clockwork.add(running, declared)
         hears = EventFilter.of_module(declared.name, grant_of(kept.approved.manifest.permissions.read))
-        kept.inbox = Inbox(running, declared.events, hears, self._publishing, self._origins)
+        kept.inbox = Inbox(running, declared.events, hears, self._origins)
         kept.tools = {spec.name: spec for spec in declared.tools}
         kept.running = running
         self._begin_telling(kept)
@@ -343,10 +348,10 @@ class Modules:
         self._hears = {event: tuple(some) for event, some in found.items()}
 
     def _hear(self, event: Event) -> None:
-        told = self._publishing.told(event.id)
+        led_by = self._publishing.told(event)
         for kept in self._hears.get(event.event, ()):
             if kept.inbox is not None:
-                kept.inbox.put(event, told)
+                kept.inbox.put(event, led_by)
 
     async def _look(self) -> None:
         """Follow what has changed since the last look. While the disk refuses, the modules that run go on, and all is compared after."""

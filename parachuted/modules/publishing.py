@@ -2,41 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Mapping
 
 from parachuted.access.authority import Authority
 from parachuted.access.fields import HOLDS, FieldKind, fits
 from parachuted.errors import ActRefusedError, ModuleFailedError
-from parachuted.events import CATALOG, CORE, FACTS, Bus, EventKind
+from parachuted.events import CATALOG, CORE, FACTS, Bus, Event, EventKind
 from parachuted.modules.manifest import Manifest
 from parachuted.modules.results import to_json
+from parachuted.vault import Written
 
-DEEPEST = 16
 MOST_BYTES = 256 * 1024
+_MOST_WRITES = 10_000
 _CAUSES = "causes"
 _KINDS = f"the kinds are {', '.join(FieldKind)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
-    """What is known of a module's event beside its data: how many handlers of modules led to it, and on whose behalf it was told."""
-
-    depth: int = 0
-    authority: Authority | None = None
-
-
 class Publishing:
-    """Tells what modules publish. What a module says while it handles an event follows from that event, and is one step deeper."""
+    """Tells what modules publish, and knows on whose behalf each event was told: what a module does because of an event follows from it."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._names: dict[str, set[str]] = {}
-        self._handling: dict[str, Counter[int]] = {}
-        self._told: dict[int, Published] = {}
+        self._told: dict[int, Authority] = {}
+        self._written: OrderedDict[tuple[str, str | None], int] = OrderedDict()
 
     def declare(self, manifest: Manifest) -> None:
         """Carry the events that the module's manifest says it publishes, until it is withdrawn. Raises ModuleFailedError."""
@@ -51,7 +42,7 @@ class Publishing:
                 raise ModuleFailedError(str(error)) from error
             self._names.setdefault(module, set()).add(name)
 
-    def publish(self, module: str, event: str, data: Mapping[str, object], authority: Authority | None = None) -> None:
+    def publish(self, module: str, event: str, data: Mapping[str, object], authority: Authority) -> None:
         """Tell the event. Raises ActRefusedError for another's name, for what was not declared, for too much, and for a circle."""
         first = event.partition(".")[0]
         if first != module or first in CORE:
@@ -60,26 +51,29 @@ class Publishing:
         if not isinstance(plain, dict) or len(json.dumps(plain)) > MOST_BYTES:
             raise ActRefusedError(f"{event[:80]} carries more than {MOST_BYTES} bytes; publish the path of a note instead")
         _refuse_undeclared(FACTS.get(event) or self._bus.declared.get(event), event, plain)
-        depth = max(self._handling.get(module, Counter()), default=0)
-        if depth > DEEPEST:
-            raise ActRefusedError(f"{event[:80]} follows from {DEEPEST} events of modules in a row; it seems to go round in a circle")
-        self._told[self._bus.last_id + 1] = Published(depth=depth, authority=authority)
+        authority.check_circle(event[:80])
+        self._told[self._bus.last_id + 1] = authority
         self._bus.publish(event, **plain)
 
-    def told(self, event_id: int) -> Published:
-        """What led to that event. Asked once, when it is told."""
-        return self._told.pop(event_id, Published())
+    def wrote(self, written: Written, authority: Authority) -> None:
+        """A module has written that: the event that tells of it follows from what led the module to it."""
+        if not authority.events:
+            return
+        self._written[(written.path, written.after)] = authority.events
+        if len(self._written) > _MOST_WRITES:
+            self._written.popitem(last=False)
 
-    @contextlib.contextmanager
-    def handling(self, module: str, depth: int) -> Iterator[None]:
-        """While the module handles an event of that depth."""
-        depths = self._handling.setdefault(module, Counter())
-        depths[depth + 1] += 1
-        try:
-            yield
-        finally:
-            depths[depth + 1] -= 1
-            self._handling[module] = +depths
+    def told(self, event: Event) -> Authority:
+        """What led to that event. Asked once, when it is told."""
+        found = self._told.pop(event.id, None)
+        if found is not None:
+            return found
+        path, digest, causes, run = (event.data.get(name) for name in ("path", "digest", _CAUSES, "run"))
+        return Authority(
+            causes=tuple(map(str, causes)) if isinstance(causes, list | tuple) else (),
+            runs=(run,) if isinstance(run, str) else (),
+            events=self._written.pop((str(path), digest if isinstance(digest, str) else None), 0),
+        )
 
     def withdraw(self, module: str) -> None:
         """The module is gone, and with it the names that only it had."""

@@ -12,6 +12,7 @@ from parachuted.errors import PathRefusedError
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _LONE_SURROGATE = re.compile(r"[\ud800-\udc7f\udd00-\udfff]")
 NAME_BYTES = 255
+MOST_FOLDERS = 120
 _PATH_BYTES = 4096
 
 
@@ -66,6 +67,8 @@ def _refusal_of_names(text: str) -> str | None:
     names = text.split("/")
     if any(name in {"", ".", ".."} for name in names):
         return "it holds an empty name, `.` or `..`"
+    if len(names) - 1 > MOST_FOLDERS:
+        return f"it is in more than {MOST_FOLDERS} folders, one in another, which are not watched"
     if len(os.fsencode(text)) > _PATH_BYTES or any(len(os.fsencode(name)) > NAME_BYTES for name in names):
         return "a name is longer than 255 bytes"
     return None

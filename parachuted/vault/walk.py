@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping
 from parachuted.errors import PathRefusedError
 from parachuted.vault.ignore import Ignore
 from parachuted.vault.index import Entry, Index
-from parachuted.vault.paths import VaultPath, name_refusal, printable
+from parachuted.vault.paths import MOST_FOLDERS, VaultPath, name_refusal, printable
 from parachuted.vault.root import VaultRoot, let_go
 from parachuted.vault.seen import GONE, Scan, Seen, compare
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_DEEPEST = 120
 
 
 class Walk:
@@ -106,7 +105,7 @@ class Walk:
         return None if stat.S_ISREG(mode) else "not a regular file; it is passed over"
 
     def _child(self, path: str, name: str, descriptor: int, depth: int) -> None:
-        if depth > _DEEPEST or name_refusal(name) is not None:
+        if depth > MOST_FOLDERS or name_refusal(name) is not None:
             self._scan.problems[printable(path)] = "too deep, or no name for a folder of notes; nothing in it is watched"
             return
         try:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from parachuted.access.authority import Authority
+from parachuted.access.authority import Authority, current
 from parachuted.errors import StorageFailedError
 from parachuted.events import Bus, Event
 from parachuted.hooks import Decision, Occurrence
@@ -84,9 +84,7 @@ class House:
 
     def services(self, approved: Approved) -> Services:
         name, modules = approved.name, self.modules
-        given = Given(
-            name=name, config=self.config, tell=lambda event, data: modules.publish(name, event, data, Authority()), find=self.find
-        )
+        given = Given(name=name, config=self.config, tell=lambda event, data: modules.publish(name, event, data, current()), find=self.find)
         given.state = self.memory.setdefault(name, given.state)
         return given
 

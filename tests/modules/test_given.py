@@ -81,7 +81,13 @@ def test_only_an_interface_that_consent_showed_can_be_had(yard):
 
 def test_it_is_what_the_manager_hands_on(yard):
     sources = Sources(
-        vault=yard.parts, agents=yard.agents(), state=yard.folder, clock=yard.clock, publish=lambda *_: None, interface=lambda *_: None
+        vault=yard.parts,
+        agents=yard.agents(),
+        state=yard.folder,
+        clock=yard.clock,
+        publish=lambda *_: None,
+        wrote=lambda *_: None,
+        interface=lambda *_: None,
     )
     services: Services = make_services(yard.approve(MANIFEST), sources)
 

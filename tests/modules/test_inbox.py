@@ -14,12 +14,11 @@ from parachuted.events import CATALOG, Bus, Event
 from parachuted.grants.patterns import grant_of
 from parachuted.modules.declared import Declared, EventSpec
 from parachuted.modules.inbox import MOST_WAITING, Inbox
-from parachuted.modules.publishing import Published, Publishing
+from parachuted.modules.publishing import Publishing
 from parachuted.modules.running import Running
 from tests.modules.players import until
 
 ALL = EventFilter.of_module("daily", grant_of(["**"]))
-BUS = Bus(lambda: datetime(2026, 1, 5, tzinfo=UTC))
 
 
 class Hears:
@@ -47,7 +46,7 @@ class Hears:
 
 
 def inbox(hears: Hears, *specs: EventSpec, listens: EventFilter = ALL) -> Inbox:
-    return Inbox(cast("Running", hears), specs, listens, Publishing(BUS))
+    return Inbox(cast("Running", hears), specs, listens)
 
 
 def event(path: str, name: str = "file.modified", **data: object) -> Event:
@@ -70,7 +69,7 @@ async def test_what_came_before_it_runs_is_told_in_order():
     hears = Hears()
     one = inbox(hears, IN_ORDER)
     for number in range(3):
-        one.put(event(f"{number}.md"), Published())
+        one.put(event(f"{number}.md"), Authority())
 
     async with telling(one):
         await until(lambda: len(hears.told) == 3)
@@ -83,7 +82,7 @@ async def test_handlers_beside_each_other_are_not_more_than_a_few():
     hears.hold.clear()
     one = inbox(hears, BESIDE)
     for number in range(30):
-        one.put(event(f"{number}.md"), Published())
+        one.put(event(f"{number}.md"), Authority())
 
     async with telling(one):
         await until(lambda: len(hears.told) == 8)
@@ -99,7 +98,7 @@ async def test_where_too_many_wait_the_oldest_are_dropped_and_counted():
     hears = Hears()
     one = inbox(hears, IN_ORDER)
     for number in range(MOST_WAITING + 5):
-        one.put(event(f"{number}.md"), Published())
+        one.put(event(f"{number}.md"), Authority())
 
     async with telling(one):
         await until(lambda: len(hears.told) == MOST_WAITING)
@@ -112,7 +111,7 @@ async def test_what_a_handler_does_to_the_data_is_seen_nowhere_else():
     hears = Hears()
     one = inbox(hears, IN_ORDER)
     told = event("a.md", causes=["c1"], run="r1")
-    one.put(told, Published())
+    one.put(told, Authority())
 
     async with telling(one):
         await until(lambda: hears.told)
@@ -125,7 +124,8 @@ async def test_what_a_handler_does_to_the_data_is_seen_nowhere_else():
 async def test_the_events_causes_and_its_run_are_carried_on():
     hears = Hears()
     one = inbox(hears, IN_ORDER, BESIDE)
-    one.put(event("a.md", causes=["c1", "c2"], run="r1"), Published())
+    told = event("a.md", causes=["c1", "c2"], run="r1")
+    one.put(told, Publishing(Bus(lambda: told.timestamp)).told(told))
 
     async with telling(one):
         await until(lambda: len(hears.causes) == 2)
@@ -139,9 +139,9 @@ async def test_a_file_that_moves_in_is_told_to_who_hears_of_new_ones():
     one = inbox(hears, EventSpec(event="file.created", handler="made"), listens=EventFilter.of_module("daily", grant_of(["Daily/**"])))
     assert one.events == {"file.created", "file.moved"}
 
-    one.put(event("Daily/a.md", "file.moved", **{"from": "Private/a.md"}), Published())
-    one.put(event("Daily/a.md", "file.moved", **{"from": "Daily/b.md"}), Published())
-    one.put(event("Private/a.md", "file.created"), Published())
+    one.put(event("Daily/a.md", "file.moved", **{"from": "Private/a.md"}), Authority())
+    one.put(event("Daily/a.md", "file.moved", **{"from": "Daily/b.md"}), Authority())
+    one.put(event("Private/a.md", "file.created"), Authority())
     async with telling(one):
         await until(lambda: hears.told)
 
@@ -151,8 +151,8 @@ async def test_a_file_that_moves_in_is_told_to_who_hears_of_new_ones():
 async def test_a_way_of_running_that_breaks_ends_neither_the_inbox_nor_the_daemon():
     hears = Hears()
     one = inbox(hears, BESIDE)
-    one.put(event("bug.md"), Published())
-    one.put(event("fine.md"), Published())
+    one.put(event("bug.md"), Authority())
+    one.put(event("fine.md"), Authority())
 
     async with telling(one):
         await until(lambda: len(hears.told) == 2)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
+from parachuted.access.authority import MOST_EVENTS, Authority
 from parachuted.access.fields import FieldKind
 from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.events import Bus, Event
 from parachuted.modules.manifest import Manifest
-from parachuted.modules.publishing import DEEPEST, MOST_BYTES, Publishing
+from parachuted.modules.publishing import MOST_BYTES, Publishing
+from parachuted.vault import Written
 
 
 @pytest.fixture
@@ -31,7 +34,7 @@ def manifest(name: str, **publishes: Mapping[str, FieldKind]) -> Manifest:
 
 
 def test_a_module_tells_an_event_of_the_catalogue_that_is_its_own(bus, publishing):
-    publishing.publish("daily", "daily.entry.created", {"entry_id": "e1"})
+    publishing.publish("daily", "daily.entry.created", {"entry_id": "e1"}, Authority())
 
     [event] = bus.since(0)
     assert (event.event, event.data) == ("daily.entry.created", {"entry_id": "e1"})
@@ -39,8 +42,8 @@ def test_a_module_tells_an_event_of_the_catalogue_that_is_its_own(bus, publishin
 
 def test_a_module_s_events_are_those_of_its_manifest_for_as_long_as_it_is_there(bus, publishing):
     publishing.declare(manifest("garden", garden__bed__dug={"bed": FieldKind.ID, "text": FieldKind.MESSAGE}))
-    publishing.publish("garden", "garden.bed.dug", {"bed": "b1", "text": "hi", "causes": ["c1"]})
-    publishing.publish("garden", "garden.bed.dug", {"bed": "b2"})
+    publishing.publish("garden", "garden.bed.dug", {"bed": "b1", "text": "hi", "causes": ["c1"]}, Authority())
+    publishing.publish("garden", "garden.bed.dug", {"bed": "b2"}, Authority())
     dug = bus.declared["garden.bed.dug"]
     assert (dict(dug.fields), dug.publisher) == ({"bed": FieldKind.ID, "text": FieldKind.MESSAGE, "causes": FieldKind.IDS}, "garden")
 
@@ -49,7 +52,7 @@ def test_a_module_s_events_are_those_of_its_manifest_for_as_long_as_it_is_there(
     assert len(list(bus.since(0))) == 2
     assert bus.declared == {}
     with pytest.raises(ActRefusedError, match="not declared"):
-        publishing.publish("garden", "garden.bed.dug", {"bed": "b3"})
+        publishing.publish("garden", "garden.bed.dug", {"bed": "b3"}, Authority())
 
 
 def test_an_event_that_was_not_declared_is_refused_with_the_line_to_write(bus, publishing):
@@ -57,7 +60,7 @@ def test_an_event_that_was_not_declared_is_refused_with_the_line_to_write(bus, p
     line = "`garden.bed.dug: {note_path: path, bed_id: id, rows: number, is_new: flag, words: free, where: free}`"
 
     with pytest.raises(ActRefusedError) as refused:
-        publishing.publish("garden", "garden.bed.dug", data)
+        publishing.publish("garden", "garden.bed.dug", data, Authority())
 
     assert line in str(refused.value)
     assert "publishes:" in str(refused.value)
@@ -68,9 +71,9 @@ def test_a_field_that_was_not_declared_is_refused_with_what_to_add(bus, publishi
     publishing.declare(manifest("garden", garden__bed__dug={"bed": FieldKind.ID}))
 
     with pytest.raises(ActRefusedError, match=r"add `rows: number` to `garden\.bed\.dug`"):
-        publishing.publish("garden", "garden.bed.dug", {"bed": "b1", "rows": 3})
+        publishing.publish("garden", "garden.bed.dug", {"bed": "b1", "rows": 3}, Authority())
     with pytest.raises(ActRefusedError, match=r"has no field mood; it has entry_id, "):
-        publishing.publish("daily", "daily.entry.created", {"entry_id": "e1", "mood": "good"})
+        publishing.publish("daily", "daily.entry.created", {"entry_id": "e1", "mood": "good"}, Authority())
     assert bus.last_id == 0
 
 
@@ -86,7 +89,7 @@ def test_a_value_that_is_not_of_its_kind_is_refused_and_not_repeated(bus, publis
     publishing.declare(manifest("garden", garden__bed__dug=kinds))
 
     with pytest.raises(ActRefusedError, match="is declared as") as refused:
-        publishing.publish("garden", "garden.bed.dug", data)
+        publishing.publish("garden", "garden.bed.dug", data, Authority())
 
     assert "Private" not in str(refused.value)
     assert bus.last_id == 0
@@ -117,38 +120,39 @@ def test_a_manifest_that_names_another_s_event_is_refused_here_too(publishing):
 )
 def test_no_module_speaks_in_anothers_name(bus, publishing, module, event):
     with pytest.raises(ActRefusedError):
-        publishing.publish(module, event, {})
+        publishing.publish(module, event, {}, Authority())
 
     assert bus.last_id == 0
 
 
 def test_an_event_is_no_way_to_carry_megabytes(publishing):
     with pytest.raises(ActRefusedError, match="path of a note"):
-        publishing.publish("daily", "daily.big", {"text": "x" * MOST_BYTES})
+        publishing.publish("daily", "daily.big", {"text": "x" * MOST_BYTES}, Authority())
 
 
 def test_what_follows_from_an_event_is_one_deeper_and_a_circle_ends(bus, publishing):
-    depths: list[int] = []
+    counts: list[int] = []
     publishing.declare(manifest("daily", daily__again={}))
 
     def answer(event: Event) -> None:
-        depths.append(publishing.told(event.id).depth)
-        with publishing.handling("daily", depths[-1]):
-            publishing.publish("daily", "daily.again", {})
+        led_by = publishing.told(event)
+        counts.append(led_by.events)
+        publishing.publish("daily", "daily.again", {}, replace(led_by, events=led_by.events + 1))
 
     bus.listen(answer)
 
-    publishing.publish("daily", "daily.again", {})
+    publishing.publish("daily", "daily.again", {}, Authority())
 
-    assert depths == list(range(DEEPEST + 1))
+    assert counts == list(range(MOST_EVENTS + 1))
 
 
-def test_what_two_modules_do_at_once_counts_for_each_alone(publishing, bus):
-    publishing.declare(manifest("daily", daily__said={}))
-    publishing.declare(manifest("brain", brain__said={}))
-    with publishing.handling("daily", 3), publishing.handling("daily", 0):
-        publishing.publish("brain", "brain.said", {})
-        publishing.publish("daily", "daily.said", {})
-    publishing.publish("daily", "daily.said", {})
+def test_the_event_of_a_write_follows_from_what_led_to_the_write(bus, publishing):
+    written = Written(path="a.md", before=None, after="d1", merged=False)
+    publishing.wrote(written, Authority(events=3))
+    for digest in ("d2", "d1", "d1"):
+        bus.publish("file.modified", path="a.md", digest=digest, causes=["c1"], run="r1")
 
-    assert [publishing.told(event.id).depth for event in bus.since(0)] == [0, 4, 0]
+    told = [publishing.told(event) for event in bus.since(0)]
+
+    assert [one.events for one in told] == [0, 3, 0]
+    assert {(one.causes, one.runs) for one in told} == {(("c1",), ("r1",))}

@@ -90,7 +90,7 @@ class Yard:
         sources = Sources(
             vault=self.parts, agents=agents or self.agents(), state=self.folder / "state/modules", clock=self.clock,
             publish=lambda module, event, data, _authority: self.published.append((module, event, dict(data))),
-            interface=lambda name, _caller: (interfaces or {}).get(name),
+            wrote=lambda *_: None, interface=lambda name, _caller: (interfaces or {}).get(name),
         )  # fmt: skip
         return Given(approved, sources, acted_on)
 

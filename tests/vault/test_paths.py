@@ -10,11 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parachuted.errors import PathRefusedError
-from parachuted.vault.paths import VaultPath, name_refusal, printable, refusal, same_name
+from parachuted.vault.paths import MOST_FOLDERS, VaultPath, name_refusal, printable, refusal, same_name
 
 NFD = unicodedata.normalize("NFD", "Café.md")
 LATIN_1 = os.fsdecode(b"caf\xe9.md")
 NFC_BYTES_AS_SURROGATES = "caf\udcc3\udca9.md"
+
+
+def test_a_note_is_named_no_deeper_than_the_vault_is_watched():
+    assert VaultPath.parse("d/" * MOST_FOLDERS + "a.md").name == "a.md"
+    with pytest.raises(PathRefusedError, match="not watched"):
+        VaultPath.parse("d/" * (MOST_FOLDERS + 1) + "a.md")
 
 
 @pytest.mark.parametrize(
@@ -44,6 +50,7 @@ NFC_BYTES_AS_SURROGATES = "caf\udcc3\udca9.md"
         ("a" * 256, "a name is longer than 255 bytes"),
         ("é" * 128, "a name is longer than 255 bytes"),
         ("/".join(["a" * 200] * 21), "a name is longer than 255 bytes"),
+        ("d/" * 121 + "a.md", "it is in more than 120 folders, one in another, which are not watched"),
     ],
 )
 def test_a_path_that_could_leave_the_vault_or_deceive_is_refused_with_its_reason(text, reason):
