@@ -271,3 +271,12 @@ def test_a_folder_counts_as_the_least_trusted_of_its_files(origins: Origins):
     origins.wrote("Work/site/a.md", digest_of(MAIL), "web")
     assert origins.of_folder("Work/site") == "web"
     assert origins.of_folder("Work/sit") == "you"
+
+
+@pytest.mark.parametrize("path", ["inbox/x.md", "INBOX/Mail/x.md", "Inbox /x.md", "Post/A.MD"])
+def test_a_folder_of_strangers_is_known_by_any_name_that_a_disk_takes_for_its_own(state, path):
+    origins = Origins(state, ("Inbox/**", "post/*.md"))
+
+    assert origins.of(path) == "imported"
+    assert origins.of("Inboxes/x.md") == "you"
+    assert origins.of("Notes/inbox/x.md") == "you"
