@@ -96,8 +96,17 @@ class Origins:
 
     def of_text(self, path: str, data: bytes, digest: str | None = None) -> Origin:
         """The same for a text that is at hand."""
-        values: Mapping[str, object] = parse_note(data).values if data.startswith((b"---", b"\xef\xbb\xbf---")) else {}
+        values: Mapping[str, object] = parse_note(data).values if _may_say_origin(data) else {}
         return self.of(path, digest or digest_of(data), values.get("origin"))
+
+    def first_stranger(self, paths: Iterable[str]) -> tuple[str, Origin] | None:
+        """The first of these paths that is a stranger's by its name alone, and as what: many cost one look at what is recorded."""
+        recorded = {key: cast("Origin", row["origin"]) for key, row in self._table.items() if row["origin"] in UNTRUSTED}
+        for path in paths:
+            origin = recorded.get(path) or ("imported" if self._is_place(path) else None)
+            if origin is not None:
+                return path, origin
+        return None
 
     def is_trusted(self, path: str, digest: str) -> bool:
         """Whether a person has said that they trust the text of that digest there."""
@@ -286,6 +295,11 @@ def _kept_as(row: Mapping[str, object]) -> Origin | None:
     """What the texts of a record count as; those of a path that a person trusts by now are what they were."""
     found = row["origin"] if row["origin"] in UNTRUSTED else row.get(_WAS)
     return found if found in UNTRUSTED else None
+
+
+def _may_say_origin(data: bytes) -> bool:
+    """Whether a frontmatter could have the key `origin`, plainly or with escapes: to read it takes far longer than this."""
+    return data.startswith((b"---", b"\xef\xbb\xbf---")) and (b"origin" in data or b"\\" in data)
 
 
 def _folded(path: str) -> str:
