@@ -21,6 +21,7 @@ from parachuted.modules.agent_desk import AgentDesk
 from parachuted.modules.agent_parts import AgentParts, Boxes, Standing
 from parachuted.modules.approved import Approved
 from parachuted.modules.cage import Cages, Sandbox
+from parachuted.modules.cgroup import Cgroups
 from parachuted.modules.given import Sources, make_services
 from parachuted.modules.maintenance import NAME, maintenance
 from parachuted.modules.manager import Modules
@@ -130,7 +131,7 @@ def make_modules(
     """The modules of that vault. `reserved` are the core's own words below /api."""
     trust = Trust(ground.home, ground.vault, env=ground.env, reserved=reserved)
     secret = (ground.home, ground.vault, ground.user_home)
-    cages = Cages(sandbox=sandbox, run=ground.home / "run" / "modules", secret=secret, env=ground.env)
+    cages = Cages(sandbox=sandbox, run=ground.home / "run" / "modules", secret=secret, env=ground.env, cgroups=Cgroups.find())
 
     def services_for(approved: Approved) -> Services:
         return make_services(approved, sources)  # which are made of the modules themselves, below

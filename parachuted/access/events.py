@@ -7,7 +7,7 @@ elsewhere is new there, one that leaves is gone, and an event that names any oth
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, Self, TypeAlias
 
 from parachuted.access.fields import FieldKind, fits, paths_in, without_words
@@ -19,6 +19,7 @@ Data: TypeAlias = Mapping[str, object]
 
 _CREATED, _MOVED, _DELETED = "file.created", "file.moved", "file.deleted"
 _NOTHING = Grant(alternatives=())
+_WORDS = frozenset({FieldKind.TEXT, FieldKind.TEXTS, FieldKind.FREE, FieldKind.MESSAGE})
 
 
 class EventShape(Protocol):
@@ -50,6 +51,29 @@ class EventShape(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class EventValues:
+    """What is so of an event's data whoever listens: looked at once, when it is published.
+
+    `named` are the paths that it names; None where a field that holds paths holds something else. `is_plain`: each value is of the kind
+    that was declared, and none holds words.
+    """
+
+    named: tuple[str, ...] | None
+    has_hidden: bool
+    has_code: bool
+    is_plain: bool
+
+    @classmethod
+    def of(cls, kind: EventShape, data: Data) -> Self:
+        """Look at them."""
+        found = paths_named(kind, data)
+        named = None if found is None else tuple(found)
+        fields = kind.fields
+        is_plain = all((one := fields.get(name)) is not None and one not in _WORDS and fits(one, value) for name, value in data.items())
+        return cls(named, any(map(is_hidden, named or ())), any(map(is_code, named or ())), is_plain)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilter:
     """What one listener may hear. Equal for listeners who hear the same."""
@@ -58,6 +82,7 @@ class EventFilter:
     module: str | None = None
     files: Grant = _NOTHING
     hears_all: bool = False
+    _grants: dict[str, Grant | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def of_key(cls, scopes: Iterable[Scope]) -> Self:
@@ -74,20 +99,32 @@ class EventFilter:
         """For a program that a person has put there: everything, as it is."""
         return cls(hears_all=True)
 
-    def heard(self, kind: EventShape, data: Data) -> tuple[str, Data] | None:
-        """The name and the data of the event as it exists for the listener, the very same data where nothing is left out; or None."""
+    def heard(self, kind: EventShape, data: Data, values: EventValues | None = None) -> tuple[str, Data] | None:
+        """The name and the data of the event as it exists for the listener, the very same data where nothing is left out; or None.
+
+        `values`: what `EventValues.of` found, where that is known already.
+        """
         if self.hears_all or (self.module is not None and kind.publisher == self.module):
             return kind.name, data
-        grant = self.files if self.module is not None else granted(self.scopes, kind.scope, "read")
-        return None if grant is None else self._within(grant, kind, data)
+        grant = self.files if self.module is not None else self._granted(kind.scope)
+        return None if grant is None else self._within(grant, kind, data, values or EventValues.of(kind, data))
 
-    def _within(self, grant: Grant, kind: EventShape, data: Data) -> tuple[str, Data] | None:
-        reads = grant if self.module is not None else granted(self.scopes, VAULT, "read") or _NOTHING
-        sees_all, reads_all = (self.module is None and one.alternatives is None for one in (grant, reads))
-        named = paths_named(kind, data)
+    def _granted(self, scope: str) -> Grant | None:
+        """Reckoned once for each module whose events there are."""
+        try:
+            return self._grants[scope]
+        except KeyError:
+            return self._grants.setdefault(scope, granted(self.scopes, scope, "read"))
+
+    def _within(self, grant: Grant, kind: EventShape, data: Data, values: EventValues) -> tuple[str, Data] | None:
+        reads = grant if self.module is not None else self._granted(VAULT) or _NOTHING
+        sees_all = self.module is None and grant.alternatives is None
+        reads_all = self.module is None and reads.alternatives is None
+        named = values.named
         if named is None:  # a path in disguise: who may hear of it cannot be said
             return (kind.name, data) if sees_all and reads_all else None
-        seen = [path for path in named if self._exists(path) and grant.sees(path)]
+        all_exist = not values.has_hidden and not (self.module is not None and values.has_code)
+        seen = named if all_exist and sees_all else [path for path in named if (all_exist or self._exists(path)) and grant.sees(path)]
         name, shown = kind.name, data
         if len(seen) < len(named):
             if kind.name != _MOVED or not seen:
@@ -95,7 +132,7 @@ class EventFilter:
             name, shown = _moved(data, seen[0])
         elif not named and not sees_all and not self._hears_of_no_path(kind):
             return None
-        if sees_all and reads_all:
+        if values.is_plain or (sees_all and reads_all):
             return name, shown
         text = reads_all or (bool(seen) and (reads == grant or all(map(reads.sees, seen))))
         may = {FieldKind.TEXT: text, FieldKind.TEXTS: text, FieldKind.FREE: reads_all, FieldKind.MESSAGE: sees_all}

@@ -18,7 +18,7 @@ from typing import Protocol, cast
 from parachuted.access.origin import UNTRUSTED, Origin
 from parachuted.keys import Glob
 from parachuted.state import State
-from parachuted.vault import Entry, Index, digest_of, parse_note
+from parachuted.vault import Entry, Index, digest_of, fold_name, parse_note
 
 DEFAULT_UNTRUSTED = ("Inbox/**", "Clippings/**", "Imports/**")
 _MOST_DIGESTS = 50
@@ -71,8 +71,8 @@ class Origins:
         """`untrusted` are patterns of paths, as the setting `agent.untrusted` names them; `index` is what the vault held when it was last
         looked at, by which copies of what lies there are known. Raises ValueError for what is not a pattern.
         """
-        self._globs = tuple(map(Glob, untrusted))
-        self._entered: tuple[str | None, tuple[Glob, ...]] = None, ()
+        self._globs = tuple((Glob(pattern), Glob(_folded(pattern))) for pattern in untrusted)
+        self._entered: tuple[str | None, str, tuple[tuple[Glob, Glob], ...]] = None, "", ()
         self._state, self._table = state, state.table("origins")
         self._lock = threading.Lock()
         self._by_digest: dict[str, Origin] = {}
@@ -96,8 +96,17 @@ class Origins:
 
     def of_text(self, path: str, data: bytes, digest: str | None = None) -> Origin:
         """The same for a text that is at hand."""
-        values: Mapping[str, object] = parse_note(data).values if data.startswith((b"---", b"\xef\xbb\xbf---")) else {}
+        values: Mapping[str, object] = parse_note(data).values if _may_say_origin(data) else {}
         return self.of(path, digest or digest_of(data), values.get("origin"))
+
+    def first_stranger(self, paths: Iterable[str]) -> tuple[str, Origin] | None:
+        """The first of these paths that is a stranger's by its name alone, and as what: many cost one look at what is recorded."""
+        recorded = {key: cast("Origin", row["origin"]) for key, row in self._table.items() if row["origin"] in UNTRUSTED}
+        for path in paths:
+            origin = recorded.get(path) or ("imported" if self._is_place(path) else None)
+            if origin is not None:
+                return path, origin
+        return None
 
     def is_trusted(self, path: str, digest: str) -> bool:
         """Whether a person has said that they trust the text of that digest there."""
@@ -183,12 +192,20 @@ class Origins:
             return self._by_digest.get(digest) if digest is not None and digest != _EMPTY else None  # nothing is nobody's text
 
     def _is_place(self, path: str) -> bool:
-        folder = path.rpartition("/")[0]
-        known, globs = self._entered  # a scan asks for one file of a folder after the other
+        """Whether it lies among strangers' texts, however the disk compares names: what one disk takes for that place, is it."""
+        folder, _, name = path.rpartition("/")
+        known, folded, globs = self._entered  # a scan asks for one file of a folder after the other
         if known != folder:
-            globs = tuple(glob for glob in self._globs if glob.enters(folder))
-            self._entered = folder, globs
-        return any(glob.matches(path) for glob in globs)
+            folded = _folded(folder)
+            globs = self._entering(folder, folded)
+            self._entered = folder, folded, globs
+        if not globs:
+            return False
+        as_folded = f"{folded}/{fold_name(name)}" if folded else fold_name(name)
+        return any(glob.matches(path) or fold.matches(as_folded) for glob, fold in globs)
+
+    def _entering(self, folder: str, folded: str) -> tuple[tuple[Glob, Glob], ...]:
+        return tuple((glob, fold) for glob, fold in self._globs if glob.enters(folder) or fold.enters(folded))
 
     def _row_of(self, seen: Sighting) -> Mapping[str, object] | None:
         """What is to be recorded of that file from now on; None: nothing new."""
@@ -253,7 +270,7 @@ class Origins:
     def _digests_here(self, index: Index) -> Iterator[str]:
         """Of the notes in the folders of strangers."""
         for folder in index.below(""):
-            if not any(glob.enters(folder) for glob in self._globs):
+            if not self._entering(folder, _folded(folder)):
                 continue
             for name, entry in index.entries(folder).items():
                 digest = _digest(entry)
@@ -278,6 +295,15 @@ def _kept_as(row: Mapping[str, object]) -> Origin | None:
     """What the texts of a record count as; those of a path that a person trusts by now are what they were."""
     found = row["origin"] if row["origin"] in UNTRUSTED else row.get(_WAS)
     return found if found in UNTRUSTED else None
+
+
+def _may_say_origin(data: bytes) -> bool:
+    """Whether a frontmatter could have the key `origin`, plainly or with escapes: to read it takes far longer than this."""
+    return data.startswith((b"---", b"\xef\xbb\xbf---")) and (b"origin" in data or b"\\" in data)
+
+
+def _folded(path: str) -> str:
+    return "/".join(map(fold_name, path.split("/"))) if path else ""
 
 
 def _says_enough(data: bytes | None) -> bool:

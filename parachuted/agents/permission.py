@@ -29,6 +29,7 @@ _MOST_OPEN_OF_A_RUN = 3
 _MOST_OF_A_RUN = 20
 _MOST_OPEN = 50
 _MOST_RUNS = 1_000
+_MOST_DENIED = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,7 @@ class Permissions:
         """`wait_s`: how long a question waits for its answer, in seconds."""
         self._bus, self._clock, self._wait_s, self._never = bus, clock, wait_s, never
         self._open: dict[str, _Open] = {}
-        self._denied: set[str] = set() if never is None else {key for key, _row in never.items()}
+        self._denied: dict[str, None] = {} if never is None else dict.fromkeys(key for key, _row in never.items())
         self._allowed: dict[str, set[str]] = {}
         self._asked: OrderedDict[str, int] = OrderedDict()
 
@@ -100,9 +101,7 @@ class Permissions:
         question = one.question
         key = _key(question.agent, question.wish)
         if answer == "never":
-            self._denied.add(key)
-            if self._never is not None:
-                self._never.put(key, {"at": self._clock().isoformat()})
+            self._deny(key)
         elif answer == "session":
             self._allowed.setdefault(question.session or question.run, set()).add(key)
         if not one.answer.done():
@@ -118,10 +117,8 @@ class Permissions:
     def forget(self, agent: str) -> int:
         """Let that agent ask again what was answered with never; how much that was."""
         gone = [key for key in self._denied if key.partition("\0")[0] == agent]
-        self._denied.difference_update(gone)
-        if self._never is not None:
-            for key in gone:
-                self._never.drop(key)
+        for key in gone:
+            self._let_ask(key)
         return len(gone)
 
     def end_session(self, session: str) -> None:
@@ -134,6 +131,19 @@ class Permissions:
         """A run is over: what it still asks is denied, and what it was allowed outside of any session is so no longer."""
         self._asked.pop(run, None)
         self.end_session(run)
+
+    def _deny(self, key: str) -> None:
+        """For good, as far as there is room: the oldest may be asked again then, and is denied while nobody allows it."""
+        self._denied[key] = None
+        if self._never is not None:
+            self._never.put(key, {"at": self._clock().isoformat()})
+        while len(self._denied) > _MOST_DENIED:
+            self._let_ask(next(iter(self._denied)))
+
+    def _let_ask(self, key: str) -> None:
+        del self._denied[key]
+        if self._never is not None:
+            self._never.drop(key)
 
     def _same(self, key: str, scope: str) -> _Open | None:
         """The same question of the same run or session, which waits already."""

@@ -33,7 +33,10 @@ class ChoiceTold(TypedDict):
 
 
 class ModuleTold(TypedDict):
-    """A module. `status`: how it runs; `state`: how its folder stands to what was approved, whose digest is `hash`."""
+    """A module. `status`: how it runs; `state`: how its folder stands to what was approved, whose digest is `hash`.
+
+    `limits`: what keeps the process of a worker from using up the machine's processes and memory.
+    """
 
     name: str
     version: str
@@ -42,6 +45,7 @@ class ModuleTold(TypedDict):
     status: Literal["running", "failed", "disabled", "unapproved"]
     serving: bool
     where: Literal["in process", "worker"] | None
+    limits: str | None
     state: Literal["new", "approved", "changed", "missing", "broken"]
     source: str
     dev: bool

@@ -177,6 +177,8 @@ def _agrees(question: str) -> bool:
 def _say_status(one: dict[str, Any]) -> None:
     title = f"{one['name']} {one['version']}".rstrip()
     say(f"{title}: {_how(one)}, {_trust(one)}{', ' + one['where'] if one['where'] else ''}")
+    if one["limits"]:
+        say(f"  limits    {one['limits']}")
     for name in ("routes", "tools", "events", "schedules", "agents"):
         for text in one[name]:
             say(f"  {name.removesuffix('s'):<9} {text}")

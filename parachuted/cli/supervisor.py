@@ -19,7 +19,7 @@ Command = tuple[str, ...]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _UNSAFE = re.compile(r"[\\'\"]")
-_LOGIN = "-%h/.claude"  # as in the template, which says why
+_ALSO_WRITTEN = "-%h/.claude -/sys/fs/cgroup/user.slice/user-%U.slice/user@%U.service/app.slice/%n"  # as in the template, which says why
 _UNIT = "parachute.service"
 _LABEL = "parachuted"
 
@@ -117,7 +117,7 @@ def render_unit(template: bytes, wanted: Wanted) -> bytes:
     lines = {
         b"ExecStart": f"ExecStart=:{command}",  # the colon: `$` means itself
         b"Environment": f"Environment={_quoted(f'PARACHUTE_HOME={wanted.home}')}",
-        b"ReadWritePaths": f"ReadWritePaths={_quoted(str(wanted.vault))} {_quoted(str(wanted.home))} {_LOGIN}",
+        b"ReadWritePaths": f"ReadWritePaths={_quoted(str(wanted.vault))} {_quoted(str(wanted.home))} {_ALSO_WRITTEN}",
     }
     for key, line in lines.items():
         template = _with_line(template, key, line.encode())

@@ -6,11 +6,11 @@ import logging
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 
-from parachuted.access.events import EventFilter
+from parachuted.access.events import EventFilter, EventValues
 from parachuted.events.catalog import CATALOG, FACTS, EventKind
 
 log = logging.getLogger(__name__)
@@ -26,6 +26,7 @@ class Event:
     kind: EventKind
     timestamp: datetime
     data: Mapping[str, object]
+    values: EventValues | None = field(default=None, repr=False, compare=False)
 
     @property
     def event(self) -> str:
@@ -34,13 +35,13 @@ class Event:
 
     def heard_by(self, listener: EventFilter) -> Event | None:
         """The event as it exists for that listener; the very same where nothing is left out; None: it does not."""
-        found = listener.heard(self.kind, self.data)
+        found = listener.heard(self.kind, self.data, self.values)
         if found is None:
             return None
         name, data = found
         if data is self.data and name == self.kind.name:
             return self
-        return replace(self, kind=self.kind if name == self.kind.name else CATALOG[name], data=data)
+        return replace(self, kind=self.kind if name == self.kind.name else CATALOG[name], data=data, values=None)
 
 
 class Bus:
@@ -67,7 +68,7 @@ class Bus:
         """
         kind = FACTS.get(event) or self._declared[event]
         self._count += 1
-        happened = Event(id=self._count, kind=kind, timestamp=self._clock(), data=data)
+        happened = Event(id=self._count, kind=kind, timestamp=self._clock(), data=data, values=EventValues.of(kind, data))
         self._last.append(happened)
         self._untold.append(happened)
         if not self._is_telling:

@@ -151,11 +151,13 @@ class BoundedVault:
             for name in tuple(index.files(folder)):
                 path = f"{folder}/{name}" if folder else name
                 if wanted.matches(path) and bounds.may_read(path) and self._may_be_named(path, by_name=named):
-                    found.append(printable(path))
+                    found.append(path)
                 looked += 1
                 if looked % _AT_ONCE == 0:
                     await asyncio.sleep(0)  # the loop is everybody's
-        return sorted(found)
+        if self._run is None:
+            self._mark_names(found)
+        return sorted(map(printable, found))
 
     async def search(self, query: str, limit: int = 20) -> Hits:
         """The best notes for these words, among those that they may read. To a run of an agent, strangers' notes are not shown here, but
@@ -304,10 +306,9 @@ class BoundedVault:
         return (root.resolve(path.folder) / path.name if path.folder else path) if is_named else root.resolve(path)
 
     def _may_be_named(self, path: str, *, by_name: bool) -> bool:
-        """Whether a run may be told that there is such a file; one whose name is a stranger's marks it, and a module's work."""
+        """Whether a run may be told that there is such a file; one whose name is a stranger's marks it."""
         run = self._run
         if run is None:
-            self._mark(path, None, None)
             return True
         if not run.is_stranger(path, None, None):
             return True
@@ -331,14 +332,19 @@ class BoundedVault:
                     kept.add(path)
         return kept
 
-    def _mark(self, path: str, digest: str | None, data: bytes | None) -> None:
-        """The module is about to be told that text, or its name."""
-        taint = self._authority().taint
-        if self._origins is None or (taint and data is None):
+    def _mark(self, path: str, digest: str, data: bytes) -> None:
+        """The module is about to be told that text."""
+        if self._origins is None:
             return
-        origin = self._origins.of(path, digest) if data is None else self._origins.of_text(path, data, digest)
+        origin = self._origins.of_text(path, data, digest)
         if origin in UNTRUSTED:
-            taint.read(path, origin)
+            self._authority().taint.read(path, origin)
+
+    def _mark_names(self, paths: Iterable[str]) -> None:
+        """The module is about to be told that there are these files: a name, too, may be a stranger's words."""
+        taint = self._authority().taint
+        if self._origins is not None and not taint and (found := self._origins.first_stranger(paths)) is not None:
+            taint.read(*found)
 
     def _mark_hits(self, paths: Sequence[str]) -> None:
         """A search shows words of each note that it finds."""

@@ -71,6 +71,7 @@ def status_document(status: Status) -> dict[str, Any]:
         "status": status.state,
         "serving": status.is_serving,
         "where": status.where,
+        "limits": status.limits,
         "state": status.folder_state,
         "source": status.source,
         "dev": status.is_dev,
@@ -89,7 +90,7 @@ def status_document(status: Status) -> dict[str, Any]:
 
 
 def _told(entry: Entry) -> dict[str, Any]:
-    return status_document(status_of(entry, where=None, declared=None, problem=entry.problem, choices=[]))
+    return status_document(status_of(entry, where=None, limits=None, declared=None, problem=entry.problem, choices=[]))
 
 
 def _consent(consent: Consent) -> dict[str, Any]:

@@ -7,6 +7,7 @@ a process of ours. `process` is no wall: it keeps a crash apart, not an attacker
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shutil
 import sys
@@ -19,11 +20,14 @@ from typing import Literal, TypeAlias
 
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.approved import Approved
+from parachuted.modules.cgroup import Cgroup, Cgroups, is_group
 from parachuted.modules.docker import Docker, DockerError
 from parachuted.modules.landlock import landlock_version
 from parachuted.modules.seccomp import can_filter
-from parachuted.modules.walls import Walls
+from parachuted.modules.walls import MOST_THREADS, Walls
 from parachuted.processes.reaper import began_at, kill_family
+
+log = logging.getLogger(__name__)
 
 Kind: TypeAlias = Literal["docker", "landlock", "process"]
 Sandbox: TypeAlias = Literal["auto", "docker", "landlock", "process"]
@@ -51,7 +55,8 @@ _ADVICE = "install Docker, or run the daemon on Linux 5.13 or later with Landloc
 class Held:
     """How to begin one module's process.
 
-    `began` is told its number once it runs. `end` is to be awaited when it has ended, and ends what only the cage can reach.
+    `began` is told its number once it runs, before a line of the module does. `end` is to be awaited when it has ended, and ends what only
+    the cage can reach. `group` limits it and all that it starts, where the system lets the daemon limit it so.
     """
 
     kind: Kind
@@ -61,19 +66,25 @@ class Held:
     walls: Walls
     end: Callable[[], Awaitable[None]]
     began: Callable[[int], None] = lambda _pid: None
+    group: Cgroup | None = None
 
 
 class Cages:
-    """Makes cages. `run` is a private folder of the home; `secret` are the folders that no module's process may see."""
+    """Makes cages. `run` is a private folder of the home; `secret` are the folders that no module's process may see.
+
+    `cgroups`: where the processes can be limited by the kernel; None: limits of each process and a watch are all there is.
+    """
 
     def __init__(
-        self, *, sandbox: Sandbox, run: Path, secret: Iterable[Path], env: Mapping[str, str], memory: int = _MEMORY
+        self, *, sandbox: Sandbox, run: Path, secret: Iterable[Path], env: Mapping[str, str], memory: int = _MEMORY,
+        cgroups: Cgroups | None = None,
     ) -> None:  # fmt: skip
         self._sandbox = sandbox
         self._run = run
         self._secret = tuple(folder.resolve() for folder in secret)
         self._docker = Docker(env)
         self._memory = memory
+        self._cgroups = cgroups
 
     async def choose(self) -> Kind:
         """The cage that the next process gets. Raises ModuleFailedError when there is none, with what to do."""
@@ -128,15 +139,25 @@ class Cages:
 
         note = self._run / f"{_PROCESS}{mark}"
         note.touch(mode=0o600)
+        group = self._cgroups.make(mark, most_processes=MOST_THREADS, memory=self._memory) if self._cgroups is not None else None
+        place = f"\n{group.folder}" if group is not None else ""
+        note.write_text(place)
 
         def began(pid: int) -> None:
-            note.write_text(f"{pid} {began_at(pid)}")
+            note.write_text(f"{pid} {began_at(pid)}{place}")
+            if group is None:
+                return
+            try:
+                group.add(pid)
+            except OSError as error:  # it has ended already, or the system takes the hierarchy back: the watch is there
+                log.warning("a module's process could not be put into its cgroup: %s", error)
 
         async def end() -> None:
-            note.unlink(missing_ok=True)
+            if group is None or await asyncio.to_thread(group.remove):
+                note.unlink(missing_ok=True)
             shutil.rmtree(folder, ignore_errors=True)
 
-        return Held(kind=kind, command=command, env=env, cwd=folder, walls=walls, end=end, began=began)
+        return Held(kind=kind, command=command, env=env, cwd=folder, walls=walls, end=end, began=began, group=group)
 
     async def _end_container(self, note: Path) -> None:
         """End the container that the note tells of. The note stays while the engine does not say that it is gone."""
@@ -163,7 +184,10 @@ class Cages:
 
 def _end_process(note: Path) -> None:
     """End the process that the note tells of, with what it began. By its number too: a module can write over its own environment."""
-    pid, _, at = note.read_text().partition(" ")
+    process, _, place = note.read_text().partition("\n")
+    pid, _, at = process.partition(" ")
+    mark = note.name.removeprefix(_PROCESS)
     leader = int(pid) if pid.isdigit() and at and began_at(int(pid)) == at else 0
-    kill_family(leader or -1, f"{MARK}={note.name.removeprefix(_PROCESS)}")
-    note.unlink(missing_ok=True)
+    kill_family(leader or -1, f"{MARK}={mark}")
+    if not is_group(Path(place), mark) or Cgroup(Path(place)).remove():
+        note.unlink(missing_ok=True)

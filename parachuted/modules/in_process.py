@@ -67,6 +67,11 @@ class InProcess:
         """What failed last and has not gone well since."""
         return next(reversed(self._problems.values()), None)
 
+    @property
+    def limits(self) -> None:
+        """It has no process of its own."""
+        return
+
     def blame(self, subject: str, problem: str) -> None:
         """Hold something against the module that was seen from outside: it stays until the module is begun anew."""
         self._problems.pop(subject, None)

@@ -180,6 +180,7 @@ class Modules:
                 status_of(
                     entry,
                     where=None if running is None else "in process" if isinstance(running, InProcess) else "worker",
+                    limits=None if running is None else running.limits,
                     declared=None if running is None else running.declared,
                     problem=trouble or entry.problem,
                     choices=choices,

@@ -35,6 +35,10 @@ class Running(Protocol):
     def problem(self) -> str | None:
         """The traceback, or a sentence, of what failed last, while it has not gone well since."""
 
+    @property
+    def limits(self) -> str | None:
+        """What keeps its process from using up the machine, in words; None where it has no process of its own."""
+
     async def start(self) -> None:
         """Load the code, describe it, and let it enable itself. Raises ModuleFailedError, and has then cleaned up."""
 

@@ -35,6 +35,7 @@ class Status:
     found_digest: str | None
     is_dev: bool
     where: Where | None = None
+    limits: str | None = None
     description: str = ""
     prefix: str = ""
     routes: tuple[str, ...] = ()
@@ -45,7 +46,9 @@ class Status:
     interfaces: tuple[Choice, ...] = ()
 
 
-def status_of(entry: Entry, *, where: Where | None, declared: Declared | None, problem: str | None, choices: list[Choice]) -> Status:
+def status_of(
+    entry: Entry, *, where: Where | None, limits: str | None, declared: Declared | None, problem: str | None, choices: list[Choice]
+) -> Status:  # fmt: skip
     """Put together what the ledger knows and what runs. `declared` is None while it does not run."""
     status = Status(
         name=entry.name,
@@ -61,6 +64,7 @@ def status_of(entry: Entry, *, where: Where | None, declared: Declared | None, p
         found_digest=entry.found_digest,
         is_dev=entry.is_dev,
         where=where,
+        limits=limits,
         interfaces=tuple(one for one in choices if entry.name in (one.provider, *one.others)),
     )
     if declared is None:

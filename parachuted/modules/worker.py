@@ -100,6 +100,11 @@ class Worker:
         return self._down or self._problem
 
     @property
+    def limits(self) -> str | None:
+        """What limits its process, while it has one."""
+        return self._process.limits if self._process else None
+
+    @property
     def pid(self) -> int | None:
         """Of its process, while it has one."""
         return self._process.pid if self._process else None
@@ -268,6 +273,7 @@ class Worker:
                     await process.close()
                     await asyncio.wait((printed,), timeout=_LAST_WORDS_S)
                     printed.cancel()
+                    process.let_go()
         finally:
             self._process = None
         return process.reason

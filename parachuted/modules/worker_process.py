@@ -18,12 +18,13 @@ from parachuted.modules.talk import Talk
 from parachuted.modules.walls import MOST_THREADS
 from parachuted.modules.wire import Frame, Unpacker, WireError, parse_frame
 from parachuted.processes.beat import next_beat
-from parachuted.processes.reaper import kill_family, kill_group, thread_count
+from parachuted.processes.reaper import family_threads, kill_family, kill_group, thread_count
 
 _CHUNK = 1 << 16
 _LARGE = 1 << 15  # bytes of a frame that takes long enough to read that the loop leaves it to a thread
 _TURN_S = 0.005
-_WATCH_S = 0.25
+_WATCH_S, _WATCH_PART = 0.25, 0.05
+_MOST_WATCHED = 2 * MOST_THREADS
 _MOST_UNREAD = 64 * 1024 * 1024
 _MOST_LINE = 2_000
 _LAST_LINES = 20
@@ -41,8 +42,8 @@ def new_mark() -> str:
 class WorkerProcess:
     """Made by `start`. `read` lasts as long as the process; `close` leaves nothing of it."""
 
-    def __init__(self, process: asyncio.subprocess.Process, exited: asyncio.Event, held: Held, mark: str) -> None:
-        self._process, self._exited = process, exited
+    def __init__(self, process: asyncio.subprocess.Process, pipes: _Pipes, held: Held, mark: str) -> None:
+        self._process, self._pipes, self._exited = process, pipes, pipes.exited
         self._held = held
         self._mark = mark
         self._why: str | None = None
@@ -61,12 +62,26 @@ class WorkerProcess:
             raise ModuleFailedError(f"the module's process could not be started: {error}") from error
         process = asyncio.subprocess.Process(transport, pipes, loop)
         held.began(process.pid)
-        return cls(process, pipes.exited, held, mark)
+        return cls(process, pipes, held, mark)
 
     @property
     def pid(self) -> int:
         """Of the process, or of the command that holds the container."""
         return self._process.pid
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether the kernel counts it and all that it starts."""
+        return self._held.group is not None and self.pid in self._held.group.members()
+
+    @property
+    def limits(self) -> str:
+        """What keeps it from using up the machine's processes and memory."""
+        if self._held.kind == "docker":
+            return "its container"
+        if self.is_grouped and self._held.group is not None:
+            return self._held.group.limits()
+        return f"rlimit of memory, and a watch that ends it above {_MOST_WATCHED} threads (no cgroup can be made here)"
 
     @property
     def reason(self) -> str:
@@ -110,9 +125,10 @@ class WorkerProcess:
     async def watch(self) -> None:
         """End it when it has more threads than a module needs: they use up the numbers that the whole machine has for processes."""
         while not self._exited.is_set():
-            if thread_count(self._process.pid) > 2 * MOST_THREADS:
-                self.kill(f"it had more than {2 * MOST_THREADS} threads")
-            await next_beat(_WATCH_S)
+            began = time.monotonic()
+            if await self._threads() > _MOST_WATCHED:
+                self.kill(f"it had more than {_MOST_WATCHED} threads")
+            await next_beat(max(_WATCH_S, (time.monotonic() - began) / _WATCH_PART))
 
     async def listen(self, log: Callable[[str], None]) -> None:
         """Log what it prints, line by line."""
@@ -128,6 +144,8 @@ class WorkerProcess:
     def kill(self, why: str) -> None:
         """End it at once. The first reason counts."""
         self._why = self._why or why
+        if self._held.group is not None:
+            self._held.group.kill()
         kill_group(self._process.pid)
 
     async def close(self) -> None:
@@ -140,6 +158,17 @@ class WorkerProcess:
         with suppress(TimeoutError):
             async with asyncio.timeout(_GONE_S):
                 await self._process.wait()
+
+    def let_go(self) -> None:
+        """Close our ends of its pipes, when its last words have been read."""
+        self._pipes.close()
+
+    async def _threads(self) -> int:
+        """How many it has, with those of what it started where it can start anything: that alone makes looking through /proc worth it."""
+        pid = self._process.pid
+        if self._held.kind != "process" or self.is_grouped:
+            return thread_count(pid)
+        return await asyncio.to_thread(family_threads, pid, f"{MARK}={self._mark}")
 
     def _said(self, line: bytes, log: Callable[[str], None]) -> None:
         text = line[:_MOST_LINE].decode(errors="replace").rstrip()
@@ -164,9 +193,10 @@ class _Pipes(asyncio.subprocess.SubprocessStreamProtocol):
     def process_exited(self) -> None:
         super().process_exited()
         self.exited.set()
-        self._on.call_later(_LAST_WORDS_S, self._close)
+        self._on.call_later(_LAST_WORDS_S, self.close)
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Close our ends."""
         for number in (_STDOUT, _STDERR):
             pipe = self._child.get_pipe_transport(number) if self._child else None
             if pipe is not None:

@@ -73,6 +73,11 @@ def thread_count(pid: int) -> int:
         return 0
 
 
+def family_threads(leader: int, mark: str) -> int:
+    """How many threads the live processes have that belong to `leader`, itself included; reads all of /proc."""
+    return sum(map(thread_count, find_family(leader, mark)))
+
+
 def _kill(family: Iterable[int]) -> None:
     for pid in family:
         with suppress(ProcessLookupError, PermissionError):

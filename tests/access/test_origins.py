@@ -271,3 +271,28 @@ def test_a_folder_counts_as_the_least_trusted_of_its_files(origins: Origins):
     origins.wrote("Work/site/a.md", digest_of(MAIL), "web")
     assert origins.of_folder("Work/site") == "web"
     assert origins.of_folder("Work/sit") == "you"
+
+
+@pytest.mark.parametrize("path", ["inbox/x.md", "INBOX/Mail/x.md", "Inbox /x.md", "Post/A.MD"])
+def test_a_folder_of_strangers_is_known_by_any_name_that_a_disk_takes_for_its_own(state, path):
+    origins = Origins(state, ("Inbox/**", "post/*.md"))
+
+    assert origins.of(path) == "imported"
+    assert origins.of("Inboxes/x.md") == "you"
+    assert origins.of("Notes/inbox/x.md") == "you"
+
+
+def test_an_origin_that_is_spelled_with_escapes_is_read_too(state):
+    origins = Origins(state)
+
+    assert origins.of_text("a.md", b'---\n"\\x6frigin": web\n---\nx\n') == "web"
+    assert origins.of_text("a.md", b"---\ntitle: x\n---\nx\n") == "you"
+
+
+def test_the_first_stranger_among_names_is_a_recorded_one_or_one_of_a_place(state):
+    origins = Origins(state)
+    origins.wrote("b.md", "1" * 64, "web")
+
+    assert origins.first_stranger(["a.md", "b.md", "Inbox/c.md"]) == ("b.md", "web")
+    assert origins.first_stranger(["a.md", "Inbox/c.md"]) == ("Inbox/c.md", "imported")
+    assert origins.first_stranger(["a.md"]) is None

@@ -190,3 +190,16 @@ async def test_what_an_agent_says_of_its_wish_is_cut_and_shown_safely():
     (told,) = desk.told("permission.requested")
     assert told.data["what"] == "ls\\x1b[2J"
     assert len(str(told.data["why"])) == 500
+
+
+async def test_the_oldest_denials_make_room_for_newer_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("parachuted.agents.permission._MOST_DENIED", 2)
+    state = open_state(tmp_path / "state.journal")
+    for number in range(2):
+        state.table("never").put(f"work/{number}\0read\0a.md", {"at": "2026"})
+    desk = Desk("never", never=state.table("never"))
+    assert not await desk.ask(agent="work/2")
+
+    assert [one.split()[0] for one in desk.permissions.never()] == ["work/1", "work/2"]
+    assert len(state.table("never")) == 2
+    state.close()

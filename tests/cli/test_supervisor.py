@@ -21,6 +21,7 @@ PLIST = (bundled_folder("launchd") / "parachuted.plist").read_bytes()
 
 needs_systemd = pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd-analyze here; .ci/run installs it")
 names = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs"), exclude_characters="/"), min_size=1)
+ALSO_WRITTEN = " -%h/.claude -/sys/fs/cgroup/user.slice/user-%U.slice/user@%U.service/app.slice/%n"
 
 
 def wanted(folder: Path, **more) -> Wanted:
@@ -109,7 +110,7 @@ def test_any_path_comes_back_from_the_unit(name: str):
     assert line(unit, "ExecStart").startswith(":")  # or systemd would put the environment's values in the place of `$NAME`
     assert read_as_systemd_does(line(unit, "ExecStart")) == list(plan.command)
     assert read_as_systemd_does(line(unit, "Environment")) == [f"PARACHUTE_HOME={plan.home}"]
-    assert read_as_systemd_does(line(unit, "ReadWritePaths").removesuffix(" -%h/.claude")) == [str(plan.vault), str(plan.home)]
+    assert read_as_systemd_does(line(unit, "ReadWritePaths").removesuffix(ALSO_WRITTEN)) == [str(plan.vault), str(plan.home)]
 
 
 @pytest.mark.parametrize("char", ["'", '"', "\\"])
@@ -126,8 +127,8 @@ def test_only_the_three_lines_of_paths_differ_from_the_template(tmp_path: Path):
 
 
 def test_the_login_may_be_renewed_where_it_is_kept(tmp_path: Path):
-    assert line(UNIT, "ReadWritePaths").endswith(" -%h/.claude")
-    assert line(render_unit(UNIT, wanted(tmp_path)), "ReadWritePaths").endswith(" -%h/.claude")
+    assert line(UNIT, "ReadWritePaths").endswith(ALSO_WRITTEN)
+    assert line(render_unit(UNIT, wanted(tmp_path)), "ReadWritePaths").endswith(ALSO_WRITTEN)
 
 
 def test_a_template_without_its_lines_is_refused(tmp_path: Path):

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from parachuted.access.authority import Authority, acting
+from parachuted.access.filter import AccessFilter
+from parachuted.access.run_records import RunAccess
 from parachuted.agents import ClaudeSettings, OfflineBackend, make_backend
 from parachuted.errors import ActRefusedError, AgentFailedError, AgentUnavailableError, NotFoundError
 from parachuted.hooks import Decision, Occurrence
@@ -17,6 +19,7 @@ from parachuted.modules import AgentConfig
 from parachuted.modules.declared import ToolSpec
 from parachuted.testing import ScriptedBackend, ScriptedMessages, say, use
 from parachuted.tools import Undo
+from parachuted.vault import VaultRoot
 from tests.modules.yard import Yard
 
 BOT = """
@@ -105,8 +108,11 @@ async def test_the_words_of_a_run_are_not_for_who_sees_but_a_part(yard):
     await given.run_agent("admin", "x", {})
 
     (document,) = documents(yard)
-    assert (document["reviewed"], document["reviewed_count"]) == ([], 1)  # more than it names: see api/run_sight.py
-    assert "They pay" not in f"{document['reason']} {yard.events}"
+    assert document["steps"] == [{"said": "They pay."}]
+    assert document["quotes"] is None  # its prompt came from elsewhere: it may quote anything
+    everything, part = Grant(alternatives=None), Grant(alternatives=(((Glob("Brain/**"),),),))
+    shown = RunAccess(AccessFilter(VaultRoot(yard.vault), everything), part).shown(document)
+    assert "They pay" not in f"{shown} {document['reason']} {yard.events}"
 
 
 async def test_the_audit_is_told_of_the_run_and_of_each_call(yard):

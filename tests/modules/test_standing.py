@@ -23,7 +23,7 @@ def entry(*, enabled: bool = True, approved: str | None = "sha256:a") -> Entry:
 
 
 def status(one: Entry, declared: Declared | None, problem: str | None = None, *choices: Choice) -> Status:
-    return status_of(one, where="in process" if declared else None, declared=declared, problem=problem, choices=list(choices))
+    return status_of(one, where="in process" if declared else None, limits=None, declared=declared, problem=problem, choices=list(choices))
 
 
 @pytest.mark.parametrize(

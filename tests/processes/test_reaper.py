@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.processes.reaper import began_at, find_family, kill_family, kill_group, thread_count
+from parachuted.processes.reaper import began_at, family_threads, find_family, kill_family, kill_group, thread_count
 
 MARK = "PARACHUTE_TEST_MARK"
 
@@ -115,6 +115,14 @@ def test_ending_what_has_ended_is_nothing(start):
 def test_a_process_is_told_apart_from_a_later_one_of_its_number():
     assert began_at(os.getpid()) == began_at(os.getpid()) != ""
     assert began_at(2**30) == ""
+
+
+def test_the_threads_of_a_family_are_counted_with_those_of_its_strays(start):
+    process, mark = start("setsid sleep $N & sleep $N & sleep $N")
+
+    wait_for(lambda: family_threads(process.pid, mark) == 4)
+    kill_family(process.pid, mark)
+    wait_for(lambda: family_threads(process.pid, mark) == 0)
 
 
 def test_threads_are_counted():
