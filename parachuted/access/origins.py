@@ -139,21 +139,31 @@ class Origins:
 
     @contextmanager
     def writing(self, path: str, origin: Origin) -> Iterator[Callable[[str | None], None]]:
-        """Around a write: what was written is told to what this answers. The record is there before it, so that no kill in between leaves a
-        stranger's text for a trusted one; a write that raises leaves what was recorded before.
+        """Around a write: what was written is told to what this answers, None where nothing was. The record is there before it, so that no
+        kill in between leaves a stranger's text for a trusted one; a write that raises or writes nothing leaves what was recorded before.
         """
         if origin not in UNTRUSTED:
             yield lambda _digest: None
             return
         before = self._table.take(path)
-        self._table.put(path, {"origin": _first(before, origin), "digests": [] if before is None else list(_digests(before))})
-        try:
-            yield lambda digest: self.wrote(path, digest, origin)
-        except BaseException:
+
+        def back() -> None:
             if before is None:
                 self._table.drop(path)
             else:
                 self._table.put(path, before)
+
+        def wrote(digest: str | None) -> None:
+            if digest is None:
+                back()
+            else:
+                self.wrote(path, digest, origin)
+
+        self._table.put(path, {"origin": _first(before, origin), "digests": [] if before is None else list(_digests(before))})
+        try:
+            yield wrote
+        except BaseException:
+            back()
             raise
 
     def moved(self, source: str, target: str, digest: str | None = None) -> None:
