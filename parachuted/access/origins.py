@@ -18,7 +18,7 @@ from typing import Protocol, cast
 from parachuted.access.origin import UNTRUSTED, Origin
 from parachuted.keys import Glob
 from parachuted.state import State
-from parachuted.vault import Entry, Index, digest_of, parse_note
+from parachuted.vault import Entry, Index, declared_origin, digest_of
 
 DEFAULT_UNTRUSTED = ("Inbox/**", "Clippings/**", "Imports/**")
 _MOST_DIGESTS = 50
@@ -96,8 +96,7 @@ class Origins:
 
     def of_text(self, path: str, data: bytes, digest: str | None = None) -> Origin:
         """The same for a text that is at hand."""
-        values: Mapping[str, object] = parse_note(data).values if data.startswith((b"---", b"\xef\xbb\xbf---")) else {}
-        return self.of(path, digest or digest_of(data), values.get("origin"))
+        return self.of(path, digest or digest_of(data), declared_origin(data))
 
     def is_trusted(self, path: str, digest: str) -> bool:
         """Whether a person has said that they trust the text of that digest there."""
