@@ -27,9 +27,11 @@ def main() -> None:
         return
     text = found.read_text("utf-8", "replace")
     text = text if len(text) <= MOST else f"{text[:MOST]}\n(cut here)"
-    context = f"## {found.resolve().relative_to(vault)}\n\n{text}"
+    source = str(found.resolve().relative_to(vault))
+    context = f"## {source}\n\n{text}"
     name = event.get("hook_event_name", "brain.mention.detected")
-    json.dump({"hookSpecificOutput": {"hookEventName": name, "additionalContext": context}}, sys.stdout)
+    answer = {"hookEventName": name, "additionalContext": context, "sources": [source]}
+    json.dump({"hookSpecificOutput": answer}, sys.stdout)
 
 
 def candidates(vault: Path, para_id: str) -> Iterator[Path]:

@@ -19,15 +19,18 @@ def main() -> None:
     vault = Path(event["vault_path"]).resolve()
     data = event.get("data") or {}
     folder = Path(data.get("working_directory") or event.get("cwd") or vault).resolve()
-    parts = [*context_files(vault, folder), *activity(vault)]
+    files = list(context_files(vault, folder))
+    sources = [str(file.relative_to(vault)) for file in files]
+    parts = [*(f"## {source}\n\n{read(file)}" for source, file in zip(sources, files, strict=True)), *activity(vault)]
     text = "\n\n".join(parts)
     if text:
         text = text if len(text) <= MOST else f"{text[:MOST]}\n(cut here)"
         name = event.get("hook_event_name", "SessionStart")
-        json.dump({"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}, sys.stdout)
+        answer = {"hookEventName": name, "additionalContext": text, "sources": sources}
+        json.dump({"hookSpecificOutput": answer}, sys.stdout)
 
 
-def context_files(vault: Path, folder: Path) -> Iterator[str]:
+def context_files(vault: Path, folder: Path) -> Iterator[Path]:
     """The context file of each folder from the vault down to the session's own: what comes later counts more."""
     if not folder.is_relative_to(vault):
         return
@@ -35,7 +38,7 @@ def context_files(vault: Path, folder: Path) -> Iterator[str]:
         if place.is_relative_to(vault):
             found = next((place / name for name in NAMES if (place / name).is_file() and not (place / name).is_symlink()), None)
             if found is not None:
-                yield f"## {found.relative_to(vault)}\n\n{read(found)}"
+                yield found
 
 
 def activity(vault: Path) -> Iterator[str]:

@@ -10,8 +10,7 @@ from itertools import islice
 from parachuted.access.origins import Origins
 from parachuted.errors import ParachuteError
 from parachuted.state import State
-from parachuted.vault import NOTE_SUFFIXES, Entry, Index, VaultPath, VaultRoot
-from parachuted.vault.seen import declared_origin
+from parachuted.vault import NOTE_SUFFIXES, Entry, Index, VaultPath, VaultRoot, declared_origin
 
 _HEAD = 256 << 10
 _AT_ONCE = 500
@@ -57,4 +56,4 @@ def _declaring(root: VaultRoot, index: Index, path: VaultPath) -> _Known | None:
     except ParachuteError:  # it is gone, or a link by now, which the next scan sees
         return None
     origin = declared_origin(data)
-    return None if origin is None else _Known(path=path, new=entry, origin=origin)
+    return None if not origin else _Known(path=path, new=entry, origin=origin)

@@ -18,7 +18,7 @@ from typing import Protocol, cast
 from parachuted.access.origin import UNTRUSTED, Origin
 from parachuted.keys import Glob
 from parachuted.state import State
-from parachuted.vault import Entry, Index, digest_of, fold_name, parse_note
+from parachuted.vault import Entry, Index, declared_origin, digest_of, fold_name
 
 DEFAULT_UNTRUSTED = ("Inbox/**", "Clippings/**", "Imports/**")
 _MOST_DIGESTS = 50
@@ -96,8 +96,7 @@ class Origins:
 
     def of_text(self, path: str, data: bytes, digest: str | None = None) -> Origin:
         """The same for a text that is at hand."""
-        values: Mapping[str, object] = parse_note(data).values if _may_say_origin(data) else {}
-        return self.of(path, digest or digest_of(data), values.get("origin"))
+        return self.of(path, digest or digest_of(data), declared_origin(data))
 
     def first_stranger(self, paths: Iterable[str]) -> tuple[str, Origin] | None:
         """The first of these paths that is a stranger's by its name alone, and as what: many cost one look at what is recorded."""
@@ -148,21 +147,31 @@ class Origins:
 
     @contextmanager
     def writing(self, path: str, origin: Origin) -> Iterator[Callable[[str | None], None]]:
-        """Around a write: what was written is told to what this answers. The record is there before it, so that no kill in between leaves a
-        stranger's text for a trusted one; a write that raises leaves what was recorded before.
+        """Around a write: what was written is told to what this answers, None where nothing was. The record is there before it, so that no
+        kill in between leaves a stranger's text for a trusted one; a write that raises or writes nothing leaves what was recorded before.
         """
         if origin not in UNTRUSTED:
             yield lambda _digest: None
             return
         before = self._table.take(path)
-        self._table.put(path, {"origin": _first(before, origin), "digests": [] if before is None else list(_digests(before))})
-        try:
-            yield lambda digest: self.wrote(path, digest, origin)
-        except BaseException:
+
+        def back() -> None:
             if before is None:
                 self._table.drop(path)
             else:
                 self._table.put(path, before)
+
+        def wrote(digest: str | None) -> None:
+            if digest is None:
+                back()
+            else:
+                self.wrote(path, digest, origin)
+
+        self._table.put(path, {"origin": _first(before, origin), "digests": [] if before is None else list(_digests(before))})
+        try:
+            yield wrote
+        except BaseException:
+            back()
             raise
 
     def moved(self, source: str, target: str, digest: str | None = None) -> None:
@@ -295,11 +304,6 @@ def _kept_as(row: Mapping[str, object]) -> Origin | None:
     """What the texts of a record count as; those of a path that a person trusts by now are what they were."""
     found = row["origin"] if row["origin"] in UNTRUSTED else row.get(_WAS)
     return found if found in UNTRUSTED else None
-
-
-def _may_say_origin(data: bytes) -> bool:
-    """Whether a frontmatter could have the key `origin`, plainly or with escapes: to read it takes far longer than this."""
-    return data.startswith((b"---", b"\xef\xbb\xbf---")) and (b"origin" in data or b"\\" in data)
 
 
 def _folded(path: str) -> str:

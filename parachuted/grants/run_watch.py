@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -48,6 +49,8 @@ class RunWatch(Protocol):
         """Whether a person, asked now, allows it that file, which is beyond its grant and is no control file."""
         ...
 
-    def wrote(self, path: str, digest: str | None) -> None:
-        """It has written that file, which is now of its origin."""
+    def writing(self, path: str) -> AbstractContextManager[Callable[[str | None], None]]:
+        """Around its write of that file, which is of its origin from before the write on. What this answers is told the digest of the
+        text that was written, or None where nothing was.
+        """
         ...

@@ -29,6 +29,7 @@ class _Specific(BaseModel):
     updated_output: object = Field(None, alias="updatedToolOutput")
     updated_mcp_output: object = Field(None, alias="updatedMCPToolOutput")
     context: str | None = Field(None, alias="additionalContext")
+    sources: list[str] = Field(default_factory=list)
 
 
 class _Said(BaseModel):
@@ -139,6 +140,7 @@ def _answer(hook: Hook, said: _Said) -> Answer:
         updated_input=specific.updated_input if specific else None,
         updated_output=_output(specific),
         context=(specific.context,) if specific and specific.context else (),
+        sources=tuple(specific.sources) if specific else (),
         messages=(said.message,) if said.message else (),
         more=(specific.model_extra if specific else None) or {},
         stop_reason=None if said.goes_on else said.stop_reason or f"{hook.id} says to stop",

@@ -35,6 +35,7 @@ class Answer:
     updated_input: Mapping[str, object] | None = None
     updated_output: object = None
     context: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
     messages: tuple[str, ...] = ()
     failure: str | None = None
     more: Mapping[str, object] = field(default_factory=dict)
@@ -45,14 +46,16 @@ class Answer:
 class Decision:
     """Whether the act may go on, and what the hooks add to it.
 
-    `context` is for the model, `messages` are for the person, `failures` for the log. `permission` tells a caller who can ask a person
-    that one is to be asked; for everyone else an unanswered question is a no. `stop` ends all that would follow, with `reason`. `more` are
-    the further fields of `hookSpecificOutput`, such as `sessionTitle`, for a caller who has a use for them.
+    `sources` are the files that the hooks say their words are from. `context` is for the model, `messages` are for the person, `failures`
+    for the log. `permission` tells a caller who can ask a person that one is to be asked; for everyone else an unanswered question is a no.
+    `stop` ends all that would follow, with `reason`. `more` are the further fields of `hookSpecificOutput`, such as `sessionTitle`, for a
+    caller who has a use for them.
     """
 
     allowed: bool = True
     reason: str = ""
     context: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
     updated_input: Mapping[str, object] | None = None
     messages: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
@@ -91,6 +94,7 @@ def _decision(
         allowed=not objections,
         reason="\n".join(objections or stops),
         context=(*_all(answer.context for answer in answers), *context),
+        sources=_all(answer.sources for answer in answers),
         updated_input=None if objections else _last([answer.updated_input for answer in answers]),
         updated_output=_last([answer.updated_output for answer in answers]),
         messages=(*_all(answer.messages for answer in answers), *messages),

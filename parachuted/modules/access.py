@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -251,20 +251,24 @@ class BoundedVault:
                 raise self._as_seen(real, error) from None
         if written.after is not None:
             self._remember(written.path, written.after)
-        if run is not None and written.changed:
-            run.wrote(written.path, written.after)
         return written
 
     def _recorded(self, real: VaultPath, act: Callable[[VaultPath], Written]) -> Written:
-        """What a module writes is recorded as whose it is: a stranger's, once it has read one's text, or if nobody trusts the module."""
-        taint = self._authority().taint
-        origin = taint.origin if taint else self._own_origin
-        if self._run is not None or self._origins is None:
-            return act(real)
-        with self._origins.writing(real, origin) as wrote:
+        """What a run or a module writes is recorded as whose it is: a stranger's, once it has read one's text, or if nobody trusts the
+        module.
+        """
+        with self._writing(real) as wrote:
             written = act(real)
-            wrote(written.after)
+            wrote(written.after if written.changed else None)
         return written
+
+    def _writing(self, real: VaultPath) -> AbstractContextManager[Callable[[str | None], None]]:
+        if self._run is not None:
+            return self._run.writing(real)
+        if self._origins is None:
+            return nullcontext(lambda _digest: None)
+        taint = self._authority().taint
+        return self._origins.writing(real, taint.origin if taint else self._own_origin)
 
     def _planned(self, real: VaultPath, edit: Edit, base: str | None) -> Change:
         """What an edit would do. A whole text was decided on its base; a part of one is put where it belongs now."""

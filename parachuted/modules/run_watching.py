@@ -6,6 +6,7 @@ The rule is that of grants/origin.py: who has read text of strangers writes in i
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -79,10 +80,11 @@ class Watching:
             return False
         return await self.permissions.ask(run=self.run, session=self.session, agent=self.grant.agent, wish=wish)
 
-    def wrote(self, path: str, digest: str | None) -> None:
+    def writing(self, path: str) -> AbstractContextManager[Callable[[str | None], None]]:
         """What a run that has read strangers' texts writes is not trusted by the next one."""
-        if self.taint and self.origins is not None:
-            self.origins.wrote(path, digest, self.taint.origin)
+        if self.origins is None:
+            return nullcontext(lambda _digest: None)
+        return self.origins.writing(path, self.taint.origin)
 
     def _origin(self, path: str, digest: str | None, data: bytes | None) -> Origin:
         if self.origins is None:

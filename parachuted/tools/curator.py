@@ -34,7 +34,7 @@ from parachuted.tools.account import NAME, Account, Accounts
 from parachuted.tools.audited import RunAudit
 from parachuted.tools.briefing import SYSTEM_PROMPT, changed_notes, prompt_for
 from parachuted.tools.context_files import ContextFiles, Grant, finished
-from parachuted.tools.hooked import AgentHooks, Asker, Unasked
+from parachuted.tools.hooked import AgentHooks, Asker, Unasked, saw_source
 from parachuted.tools.undo import Undo
 from parachuted.vault import Author, History, Index, Objects, Store, VaultPath, printable
 
@@ -177,7 +177,7 @@ class Curator:
     async def _ask(self, account: Account, files: ContextFiles, audit: RunAudit) -> Outcome:
         if not account.changes:
             return Outcome(result="unchanged", reason="nothing was left to review")
-        task, hooks = account.task, self._hooks(account)
+        task, hooks = account.task, self._hooks(account, files)
         try:
             await self._let_bubble(hooks, account)
             account.prompt = await hooks.prompt(account.prompt)
@@ -207,7 +207,7 @@ class Curator:
             log.info("a hook wants a run to go on, which no run does", extra={"run": task.run, "reason": ending.reason})
         return _outcome(files, account)
 
-    def _hooks(self, account: Account) -> AgentHooks:
+    def _hooks(self, account: Account, files: ContextFiles) -> AgentHooks:
         parts, task = self._parts, account.task
         first = task.causes[0] if task.causes else None
         began = parts.causes.get(first) if first is not None else None
@@ -216,6 +216,7 @@ class Curator:
         return AgentHooks(
             asker=parts.asker, clock=parts.clock, vault=parts.store.folder, session_id=str(task.run), agent=NAME, cause=cause,
             publish=parts.bus.publish, added=account.quoted.add_anything,
+            saw=lambda source: saw_source(source, parts.store, parts.origins, files.taint),
         )  # fmt: skip
 
     async def _let_bubble(self, hooks: AgentHooks, account: Account) -> None:

@@ -6,6 +6,7 @@ arguments go the way that the agent's own go, through the tool's schema and its 
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import time
@@ -15,9 +16,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from parachuted.access.origin import Taint
+from parachuted.access.origins import Origins
 from parachuted.agents import Tool, ToolResult, call_tool
-from parachuted.errors import ActRefusedError
+from parachuted.errors import ActRefusedError, ParachuteError
 from parachuted.hooks import Decision, Occurrence
+from parachuted.vault import Store, VaultPath
 
 _SHOWN = 2000
 _LARGEST_CONTEXT = 16 << 10
@@ -61,7 +65,8 @@ def _published(event: str, /, **data: object) -> None:
 class AgentHooks:
     """One agent's work. `session_id` is what its hooks know it by, `agent` and `module` who works; `publish` tells the bus of a call.
 
-    `added` is called before the agent is shown words of a hook, which may be of any note.
+    `added` is called before the agent is shown words of a hook, which may be of any note; before that `saw`, in a thread, with each file
+    that the hook says they are from.
     """
 
     asker: Asker
@@ -74,6 +79,7 @@ class AgentHooks:
     cause: Mapping[str, object] | None = None
     publish: Callable[..., object] = _published
     added: Callable[[], object] = lambda: None
+    saw: Callable[[str], object] = lambda _source: None
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     def tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
@@ -88,7 +94,7 @@ class AgentHooks:
         if not decision.allowed:
             raise ActRefusedError(f"a hook objected to the prompt: {decision.reason}")
         if decision.context:
-            self.added()
+            await self._shows(decision)
         return "\n\n".join([prompt, *_bounded(decision.context)])
 
     async def stopping(self, last_said: str | None) -> Decision:
@@ -107,6 +113,7 @@ class AgentHooks:
             return None, ()
         told = {"tool_name": name, "tool_input": dict(arguments), "tool_use_id": use}
         decision = await self.asker.ask(self.occurrence("tool.before", told))
+        await self._shows(decision)
         if not decision.allowed:
             return f"a hook refused {name}, so nothing was done: {decision.reason}", ()
         if decision.updated_input is not None and dict(decision.updated_input) != dict(arguments):
@@ -121,6 +128,7 @@ class AgentHooks:
         if not self.asker.wants("tool.after"):
             return ()
         decision = await self.asker.ask(self.occurrence("tool.after", told))
+        await self._shows(decision)
         text = decision.updated_output
         said = [text] if isinstance(text, str) else []
         return tuple(_bounded((*said, *decision.context, *([decision.reason] if decision.reason else []))))
@@ -140,8 +148,9 @@ class AgentHooks:
             given: Mapping[str, object] = arguments
             if self.asker.wants("tool.before"):
                 decision = await self.asker.ask(self.occurrence("tool.before", told))
+                if decision.sources or not decision.allowed:
+                    await self._shows(decision)
                 if not decision.allowed:
-                    self.added()
                     return ToolResult(text=f"a hook refused {tool.name}, so nothing was done: {decision.reason}", is_error=True)
                 context = decision.context
                 given = arguments if decision.updated_input is None else decision.updated_input
@@ -161,16 +170,38 @@ class AgentHooks:
         decision = await self.asker.ask(self.occurrence("tool.after", data))
         text = decision.updated_output
         shown = result
+        if decision.sources or isinstance(text, str):
+            await self._shows(decision)
         if isinstance(text, str):
-            self.added()
             shown = replace(result, text=text)
         return self._with_context(shown, (*decision.context, *([decision.reason] if decision.reason else [])))
+
+    async def _shows(self, decision: Decision) -> None:
+        """The agent is about to be shown words of a hook."""
+        self.added()
+        if decision.sources:
+            await asyncio.to_thread(lambda: [self.saw(source) for source in decision.sources])
 
     def _with_context(self, result: ToolResult, context: Sequence[str]) -> ToolResult:
         if not context:
             return result
         self.added()
         return replace(result, text="\n\n".join([result.text, *_bounded(context)]))
+
+
+def saw_source(source: str, store: Store, origins: Origins | None, taint: Taint) -> None:
+    """An agent is shown words from that file, a path of the vault or a whole one. What cannot be read there is taken for a stranger's.
+
+    Blocks on the disk.
+    """
+    folder = f"{store.folder}/"
+    try:
+        path = VaultPath.parse(source.removeprefix(folder))
+        content = store.read(path)
+    except ParachuteError:
+        taint.read(source, "imported")
+    else:
+        taint.read(path, origins.of_text(path, content.data, content.digest) if origins is not None else "you")
 
 
 def _bounded(context: Sequence[str]) -> list[str]:

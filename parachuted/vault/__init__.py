@@ -2,6 +2,7 @@
 
 from parachuted.vault.bases import Bases
 from parachuted.vault.batch import Edits
+from parachuted.vault.declared_origin import declared_origin
 from parachuted.vault.diff import count_changed, diff_of
 from parachuted.vault.edits import AppendToSection, DeleteKey, Edit, ReplaceAll, ReplaceSection, SetKey, apply_edit
 from parachuted.vault.frontmatter import Problem, declared_watch
@@ -83,6 +84,7 @@ __all__ = [
     "begins_with_dot",
     "changed_units",
     "count_changed",
+    "declared_origin",
     "declared_watch",
     "diff_of",
     "digest_of",

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import NamedTuple
 
-from parachuted.vault.frontmatter import BOM, Problem, declared_watch, find_block
+from parachuted.vault.declared_origin import declared_origin
+from parachuted.vault.frontmatter import Problem, declared_watch
 from parachuted.vault.index import Entry
-from parachuted.vault.note import parse_note
 from parachuted.vault.paths import VaultPath, printable
 from parachuted.vault.root import let_go
 
@@ -22,7 +22,6 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK = 1 << 18
 _KEPT_BYTES = 8 << 20
 _TICK_NS = 20_000_000
-_ORIGIN = b"origin"
 
 
 class Seen(NamedTuple):
@@ -80,17 +79,6 @@ def compare(scan: Scan, path: VaultPath, folder: int, status: os.stat_result, ol
     watch, problems = declared_watch(first)
     scan.seen.append(Seen(path=path, old=old, new=entry, data=data, watch=watch, problems=problems, origin=declared_origin(first)))
     scan.kept_bytes += len(data or b"")
-
-
-def declared_origin(data: bytes) -> object:
-    """The value of `origin` in the frontmatter, None where it has none. YAML is read only where the word occurs in the block.
-
-    A note's beginning is enough, if it holds the whole frontmatter.
-    """
-    block = find_block(data) if data.startswith((b"---", BOM)) and _ORIGIN in data else None
-    if block is None or data.find(_ORIGIN, block.span.start, block.span.stop) < 0:
-        return None
-    return parse_note(data[: block.stop]).values.get("origin")
 
 
 def _read(path: VaultPath, folder: int, status: os.stat_result, *, keep: int, finished: bool) -> tuple[Entry, bytes, bytes | None] | None:

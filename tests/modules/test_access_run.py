@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Literal
 
 import pytest
@@ -27,6 +28,7 @@ class Watch:
     def __init__(self, *allows: str) -> None:
         self.taint, self.asked, self.wrote_, self.changes = Taint(), [], {}, []  # type: ignore[var-annotated]
         self.allows = set(allows)
+        self.writes: str | None = None
 
     @property
     def is_tainted(self) -> bool:
@@ -51,8 +53,11 @@ class Watch:
         self.asked.append((what, path))
         return path in self.allows
 
-    def wrote(self, path: str, digest: str | None) -> None:
-        self.wrote_[path] = digest
+    @contextmanager
+    def writing(self, path: str) -> Iterator[Callable[[str | None], None]]:
+        self.writes = path
+        yield lambda digest: self.wrote_.update({path: digest})
+        self.writes = None
 
 
 @pytest.fixture
@@ -88,6 +93,15 @@ async def test_a_run_that_read_only_its_own_persons_notes_writes_what_it_may(yar
 
     assert yard.text("Work/plan.md") == "# Plan\n\npeas\n"
     assert watch.wrote_ == {"Work/plan.md": digest}
+
+
+async def test_a_run_is_told_of_a_write_before_its_text_is_on_the_disk(yard, monkeypatch):
+    watch, at_the_write = Watch(), []
+    monkeypatch.setattr(yard.store, "_wrote", lambda _write: at_the_write.append((watch.writes, dict(watch.wrote_))))
+
+    await vault(yard, watch).write("Work/plan.md", "# Plan\n\npeas\n")
+
+    assert at_the_write == [("Work/plan.md", {})]
 
 
 @pytest.mark.parametrize("path", ["Inbox/mail.md", "Work/letter.md"])

@@ -54,11 +54,29 @@ def test_what_strangers_wrote_marks_the_run_and_what_you_wrote_does_not(watching
 
 
 def test_what_a_run_that_has_read_them_writes_is_theirs_for_the_next_one(watching: Watching):
-    watching.wrote("Daily/before.md", "d-1")
+    with watching.writing("Daily/before.md") as wrote:
+        wrote("d-1")
     watching.has_read("x.md", "d-2", b"---\norigin: web\n---\n")
-    watching.wrote("Daily/after.md", "d-3")
+    with watching.writing("Daily/after.md") as wrote:
+        wrote("d-3")
+    with watching.writing("Daily/same.md") as wrote:
+        wrote(None)
     assert watching.is_stranger("Daily/after.md", "d-3", b"copied")
     assert not watching.is_stranger("Daily/before.md", "d-1", b"mine")
+    assert not watching.is_stranger("Daily/same.md", "d-4", b"nothing was written")
+
+
+def test_a_kill_between_its_write_and_what_is_recorded_of_it_leaves_it_theirs(watching: Watching):
+    watching.taint.read("the prompt", "bot")
+    with watching.writing("Daily/after.md"):  # here its text is on the disk, and nothing told of it yet
+        assert watching.is_stranger("Daily/after.md", "d-3", b"copied")
+
+
+def test_a_write_that_fails_leaves_what_was_known(watching: Watching):
+    watching.taint.read("the prompt", "bot")
+    with pytest.raises(EditRefusedError), watching.writing("Daily/mine.md"):
+        raise EditRefusedError("another text is there")
+    assert not watching.is_stranger("Daily/mine.md", "d-1", b"mine")
 
 
 async def test_what_it_may_not_write_is_put_forward_with_why_and_remembered(watching: Watching):

@@ -507,3 +507,21 @@ async def test_a_person_trusts_what_they_have_read_and_it_is_theirs_from_then_on
         for number in (1, 2):
             await running.play(number, working_directory="Work/site")
             assert mark_of(number) in running.read(f"Work/out/{number}.md")
+
+
+@pytest.mark.parametrize(("source", "ends"), [("Inbox/1.md", False), ("Work/own.md", True), ("/etc/hostname", False)])
+async def test_what_a_hook_says_is_from_a_strangers_note_is_the_strangers(
+    live: Live, vault: Path, home: Path, tmp_path: Path, source, ends
+):
+    """A hook quotes a note to an agent, and says which."""
+    backend = Obedient()
+    save(vault / "Work/own.md", "# Own\n")
+    save(vault / "Inbox/1.md", text_of(1))
+    answer = {"hookEventName": "UserPromptSubmit", "additionalContext": text_of(1), "sources": [source]}
+    save(home / "hooks/on-prompt-before.py", f"print({json.dumps({'hookSpecificOutput': answer})!r})\n")
+    backend.plays[1] = Play(mark=mark_of(1), acts=[outside(1)])
+    async with scene(live, vault, backend, modules=tmp_path / "modules") as running:
+        await running.life.settled()
+        await running.play(1)
+        assert backend.plays[1].has_seen
+        assert (vault / "Work/out/1.md").exists() is ends

@@ -250,7 +250,7 @@ class Gateway:
     def _read(self, ticket: Ticket, body: bytes) -> RequestEstimate:
         """What a request asks for. Raises RequestRefusedError, also where it names a model that is not the run's."""
         estimate = read_request(body)
-        if (foreign := ticket.foreign_model(estimate.models or ("",))) is not None:
+        if (foreign := ticket.foreign_model((*estimate.models, estimate.model))) is not None:
             asked = f"the model {foreign[:80]}" if foreign else "a request without a model"
             allowed_ones = " or ".join(ticket.models) or "no model"
             raise RequestRefusedError(f"this gateway takes no requests for {asked}; this run may ask {allowed_ones} (setting agent.model)")

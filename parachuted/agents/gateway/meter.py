@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from parachuted.agents.gateway.prices import Tokens
 
@@ -63,7 +64,7 @@ class Meter:
         """What has been read until now."""
         if not self._is_stream:
             self._take_message(_document(bytes(self._rest)))
-            self._has_ended = "output_tokens" in self._usage
+            self._has_ended = _is_count(self._usage.get("output_tokens"))
         usage, output = self._usage, _count(self._usage.get("output_tokens"))
         is_cut = not self._has_ended and (self._has_begun or self._passed > 0)
         written, hour = _count(usage.get("cache_creation_input_tokens")), 0
@@ -96,7 +97,7 @@ class Meter:
         elif kind == "message_delta":
             usage = event.get("usage")
             self._take_usage(usage)
-            self._has_ended = isinstance(usage, Mapping) and "output_tokens" in usage
+            self._has_ended = isinstance(usage, Mapping) and _is_count(usage.get("output_tokens"))
         else:
             self._passed += max(1, len(line) - _EMPTY_DELTA)  # a text that speaks of usage
 
@@ -120,7 +121,11 @@ def _document(data: bytes) -> Mapping[str, object]:
 
 def _count(value: object) -> int:
     """A server that is not Anthropic's may say anything."""
-    return min(max(value, 0), _MOST_TOKENS) if isinstance(value, int) and not isinstance(value, bool) else 0
+    return min(value, _MOST_TOKENS) if _is_count(value) else 0
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _name(value: object) -> str:

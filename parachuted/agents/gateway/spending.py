@@ -116,12 +116,15 @@ class Spending:
         return self._usage(purchase, purchase.estimate.model, purchase.estimate.tokens(purchase.output), purchase.usd, is_whole=False)
 
     def read(self, purchase: Purchase, reading: Reading) -> Usage:
-        """What the answer says that it took; of one that was cut off the output that was granted, since nobody knows how far it got."""
-        if not reading.is_whole and not reading.tokens.prompt:
+        """What the answer says that it took; of one that was cut off the output that was granted, since nobody knows how far it got.
+
+        An answer that does not say what its prompt took counts as all that was reserved.
+        """
+        if not reading.tokens.prompt:
             return self.most(purchase)
         tokens = reading.tokens if reading.is_whole else replace(reading.tokens, output=max(purchase.output, reading.tokens.output))
         model = reading.model or purchase.estimate.model
-        usd = cost_of(model, tokens, may_cost=self._may_cost, speed=reading.speed, place=reading.place).usd
+        usd = cost_of(model, tokens, may_cost=self._may_cost, speed=reading.speed or purchase.estimate.speed, place=reading.place).usd
         return self._usage(purchase, model, tokens, usd, is_whole=reading.is_whole)
 
     def write(self, writing: Callable[[], None]) -> None:

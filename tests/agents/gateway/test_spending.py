@@ -168,6 +168,20 @@ async def test_a_prompt_whose_bound_is_too_dear_is_counted_by_the_model_s_server
     assert [request.path for request in api.requests] == ["/v1/messages/count_tokens", "/v1/messages"]
 
 
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize(
+    "usage", [{"input_tokens": 0}, {"input_tokens": "9"}, {"output_tokens": 1.0}, {"output_tokens": "7"}, {"output_tokens": -1}]
+)  # fmt: skip
+async def test_usage_that_does_not_say_what_both_sides_took_leaves_what_was_reserved(
+    bench: Bench, api: ScriptedMessages, usage, streams
+):  # fmt: skip
+    """A server that says half of it, or says it in other kinds of numbers, makes nothing free."""
+    api.add(Reply(blocks=(say("x"),), usage=usage))
+    async with bench.run() as way:
+        assert (await bench.ask(way, body={**BODY, "stream": streams})).status == 200
+    assert counted(bench) >= cost_of(MODEL, Tokens(input=100, output=BODY["max_tokens"]), may_cost=True).usd
+
+
 async def test_a_refusal_costs_nothing(bench: Bench, api: ScriptedMessages):
     api.add(Refusal(status=400, kind="invalid_request_error"), Refusal(status=529, headers={"x-should-retry": "false"}))
     async with bench.run() as way:
@@ -178,7 +192,7 @@ async def test_a_refusal_costs_nothing(bench: Bench, api: ScriptedMessages):
     again.close()
 
 
-@pytest.mark.parametrize("model", ["claude-opus-4-1", "", None, ["claude-opus-4-1"], "claude-haiku-4-5-20251001 "])
+@pytest.mark.parametrize("model", ["claude-opus-4-1", "", None, ["claude-opus-4-1"], [MODEL], "claude-haiku-4-5-20251001 "])
 async def test_a_run_asks_its_own_model_alone_and_is_told_so(bench: Bench, api: ScriptedMessages, model):
     async with bench.run() as way:
         for path in ("/v1/messages", "/v1/messages/count_tokens"):
