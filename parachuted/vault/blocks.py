@@ -54,9 +54,10 @@ def read_blocks(data: bytes, start: int, stop: int) -> Iterator[Block]:
     _check_bounds(text)
     end = 0
     for event, place in _events(text.decode("ascii")):
-        if place["start"] >= end and isinstance(event, dict) and "Start" in event:
+        tag = event["Start"] if isinstance(event, dict) and "Start" in event else event if event == "Rule" else None
+        if place["start"] >= end and tag is not None:
             end = place["end"]
-            kind, level = _kind(event["Start"])
+            kind, level = _kind(tag)
             yield Block(kind, level, start + place["start"], start + end)
 
 

@@ -18,6 +18,7 @@ _UNDERLINE = re.compile(rb"^ {0,3}(?:=++|-++)[ \t]*+$", re.MULTILINE)
 _LONE_TAG = re.compile(rb" {0,3}</?[A-Za-z][A-Za-z0-9-]*+(?:[ \t][^<>\r\n]*+)?/?>[ \t]*+(?:[\r\n]|\Z)")
 _DEFINITION = re.compile(rb" {0,3}\[[^\]\r\n]++\]:")
 _BLANK_LINE = re.compile(rb"\n[ \t\r]*+(?:\n|\Z)")
+_NEAR = 1 << 12
 _INDENTED = re.compile(rb" {4}| {0,3}\t")
 _MARKER = re.compile(rb" {0,3}(?:>|(?:[-+*]|\d{1,9}[.)])(?:[ \t]|\Z))")
 
@@ -38,6 +39,8 @@ def find_doubt(block: Block, data: bytes) -> Doubt | None:
         return _crossed_tags(block, data)
     if block.kind == "Paragraph":
         return _below_definition(block, data)
+    if block.kind == "Rule":
+        return _rule_below_definition(block, data)
     return _underline_below_list(block, data) if block.kind in {"List", "BlockQuote"} else None
 
 
@@ -103,10 +106,30 @@ def _crossed_tags(block: Block, data: bytes) -> Doubt | None:
     return Doubt(Problem(code="crossed-tags", message=message), block.start, block.stop)
 
 
+def _rule_below_definition(block: Block, data: bytes) -> Doubt | None:
+    """Dashes right below a link definition are a rule in the kept parser and text in cmark, so an underline may follow, or HTML may not."""
+    definition = data.rfind(b"]:", max(block.start - _NEAR, 0), block.start)
+    between = _with_lf(data[definition : block.start]) + b"x" if definition >= 0 else b"\n\n"
+    if _BLANK_LINE.search(between) or _UNDERLINE.search(between):
+        return None
+    below = _with_lf(data[block.stop : block.stop + _NEAR])
+    blank = _BLANK_LINE.search(b"\n" + below)
+    run = below[: blank.start()] if blank else below
+    if b"<" not in run and not _UNDERLINE.search(run) and (blank or len(below) < _NEAR):
+        return None
+    message = f"line {_line(data, block.start)} is a rule to some readers and text to others; put a blank line above it"
+    return Doubt(Problem(code="rule-below-definition", message=message), block.start, block.stop + len(run))
+
+
+def _with_lf(data: bytes) -> bytes:
+    """The text with LF for a lone CR too, which ends a line as well; the length stays."""
+    return data.replace(b"\r\n", b" \n").replace(b"\r", b"\n")
+
+
 def _underline_below_list(block: Block, data: bytes) -> Doubt | None:
     start = data.rfind(b"\n", 0, block.start) + 1
     stop = _line_stop(data, _line_stop(data, block.stop - 1))
-    text = data[start:stop].replace(b"\r\n", b" \n").replace(b"\r", b"\n")  # a lone CR ends a line too
+    text = _with_lf(data[start:stop])
     found = _end_of_underline(text) if _UNDERLINE.search(text) else None
     if found is None:
         return None
@@ -116,19 +139,25 @@ def _underline_below_list(block: Block, data: bytes) -> Doubt | None:
 
 
 def _end_of_underline(text: bytes) -> int | None:
-    """Where an underline ends below text that follows an indented line without a blank one: to one parser that line is code, not text."""
-    below_indented = below_text = False
+    """Where an underline ends whose text follows, with no blank line between, an indented line or a link definition.
+
+    To one parser an indented line is code, not text. Another ends an item or quote after a definition, where the rest let its text go on.
+    """
+    below_indented = below_definition = below_text = False
     end = -1
     for line in text.split(b"\n"):
         end += len(line) + 1
         if below_text and _UNDERLINE.match(line):
             return end
-        if not line.strip(b" \t") or _MARKER.match(line):
+        if not line.strip(b" \t"):
+            below_indented = below_definition = below_text = False
+        elif _MARKER.match(line):
             below_indented = below_text = False
         elif _INDENTED.match(line):
             below_indented = True
         else:
-            below_text = below_text or below_indented
+            below_text = below_text or below_indented or below_definition
+        below_definition = below_definition or b"]:" in line
     return None
 
 

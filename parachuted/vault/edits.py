@@ -23,6 +23,7 @@ _DOUBTFUL_CONTENT = {
     "table-or-heading": "the content holds a table right above a line of dashes or equals signs; put a blank line between them",
     "below-definition": "the content holds a line right below a link's definition, where readers differ; put a blank line between them",
     "underline-below-list": "the content holds a line of dashes or equals signs right below a list or quote; put a blank line between them",
+    "rule-below-definition": "the content holds a line of dashes right below a link definition; put a blank line between them",
 }
 _NAMED = 20
 
@@ -109,7 +110,7 @@ def _readable(data: bytes) -> Note:
 
 def _edit_section(edit: ReplaceSection | AppendToSection, note: Note) -> bytes:
     if not note.outline.complete:
-        raise EditRefusedError(note.outline.problems[0].message)
+        raise EditRefusedError(f"{note.outline.problems[0].message}; only its keys, or the whole of it, can be changed")
     lines = _checked(edit.content)
     section = section_for(edit, note)
     if section is None:
@@ -193,10 +194,11 @@ def _core(data: bytes, span: Span) -> Span:
     indent = len(text) - len(text.lstrip(_BLANK))
     if indent == len(text):
         return Span(start=span.start, stop=span.start)
-    last = len(text.rstrip(_BLANK))
-    stop = text.find(b"\n", last)
-    stop = len(text) if stop < 0 else stop - text.startswith(b"\r", stop - 1)
-    return Span(start=span.start + text.rfind(b"\n", 0, indent) + 1, stop=span.start + stop)
+    last = text.rstrip(_BLANK)
+    trailing = text[len(last) :]
+    stop = len(last) + len(trailing) - len(trailing.lstrip(b" \t"))
+    start = max(text.rfind(b"\n", 0, indent), text.rfind(b"\r", 0, indent)) + 1
+    return Span(start=span.start + start, stop=span.start + stop)
 
 
 def _replacement(note: Note, section: Section, lines: list[bytes]) -> tuple[Span, bytes]:
@@ -283,7 +285,10 @@ def _verify(before: Note, data: bytes, section: Section, at: Span) -> None:
         else:
             found.append((heading.level, heading.title, heading.start))
     if found != expected:
-        raise EditRefusedError("the edit would change which headings the rest of the note has")
+        raise EditRefusedError(
+            "the edit would change which headings the rest of the note has; put a blank line above the next heading, "
+            "and none of dashes or equals signs at the start or end of the content"
+        )
 
 
 def _refuse_heading(level: int, title: str, above: int) -> None:
@@ -297,12 +302,17 @@ def _verify_created(before: Note, data: bytes, title: str) -> None:
     count = len(before.sections)
     old = [(h.level, h.title, h.start) for h in after.outline.headings[:count]]
     if old != [(h.level, h.title, h.start) for h in before.outline.headings] or len(after.sections) == count:
-        raise EditRefusedError("a section added at the end would not be seen as one (is a code fence or a comment left open?)")
+        raise EditRefusedError(_left_open(before))
     made, *inside = after.sections[count:]
     if (made.level, made.title) != (2, title):
         raise EditRefusedError(f"{title[:200]!r} cannot be a section's title: it would read as {made.title[:200]!r}")
     for section in inside:
         _refuse_heading(section.level, section.title, made.level)
+
+
+def _left_open(note: Note) -> str:
+    doubts = [doubt.problem.message for doubt in note.outline.doubts if doubt.stop == len(note.data)]
+    return f"a section added at the end would not be seen as one: {doubts[-1] if doubts else 'end the note with a blank line'}"
 
 
 def _reread(before: Note, data: bytes, at: Span) -> Note:
@@ -311,7 +321,7 @@ def _reread(before: Note, data: bytes, at: Span) -> Note:
     if not after.is_read or not after.outline.complete:
         raise EditRefusedError("the note would become too large, or have too many headings, to be read")
     if after.frontmatter != before.frontmatter or before.body.start not in {after.body.start, before.body.stop}:
-        raise EditRefusedError("the edit would change what counts as frontmatter")
+        raise EditRefusedError("the edit would change what counts as frontmatter; close the frontmatter with a line --- first")
     grown = len(data) - len(before.data)
     known = {(doubt.problem.code, doubt.start + grown * (doubt.start >= at.stop)) for doubt in before.outline.doubts}
     for doubt in after.outline.doubts:

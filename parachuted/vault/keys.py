@@ -18,6 +18,7 @@ from parachuted.vault.scalars import is_bare, write_key, write_scalar
 Value: TypeAlias = str | int | float | bool | Sequence[str]
 
 _REST = re.compile(rb"[ \t]*+(#[^\r\n]*+)?\r?\n?")
+_CR_FRONTMATTER = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*+\r(?!\n)")
 _PERHAPS_OF_ANOTHER = re.compile(rb"\n#|\n[ \t]*+\r?\n-")
 _MOST_SUSPECTS = 200
 
@@ -55,12 +56,16 @@ def _check_value(value: Value) -> None:
 def _one_key(note: Note, name: str) -> Key | None:
     """The key of that name, if there is one and it is safe to change lines."""
     if note.frontmatter is None:
+        if _CR_FRONTMATTER.match(note.data):
+            raise EditRefusedError(
+                "the lines of the frontmatter end with a lone CR, which no reader of frontmatter knows; make it LF first"
+            )
         block = find_block(note.data)
         if block and block.unterminated and key_source(note.data, block.span.start):
             raise EditRefusedError("the note begins with a frontmatter that no second line --- closes; close it first")
         return None
     if note.matter.tangled:
-        raise EditRefusedError(note.matter.problems[-1].message)
+        raise EditRefusedError(f"{note.matter.problems[-1].message}; put that right first")
     found = [key for key in note.keys if key.name == name]
     if len(found) > 1:
         raise EditRefusedError(f"the key {name[:200]!r} stands more than once in the frontmatter; leave one of them first")

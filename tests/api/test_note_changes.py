@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 
 import aiohttp
 import pytest
@@ -55,6 +56,36 @@ async def test_a_section_that_ends_with_code_in_a_list_is_replaced_and_the_next_
     assert (broken[0], "lines below 'status' may not be its own" in broken[1]) == (422, True)
     assert (vault / "open.md").read_text().endswith("## B\n\nkeep\n")
     assert (vault / "broken.md").read_text() == "---\nstatus: open\n# my tags\n- a\n- b\n---\n"
+
+
+async def test_a_heading_that_only_some_parsers_see_is_not_removed(live: Live, vault):
+    texts = {
+        "lazy.md": '## A\n- [a]: /u "t"\nx\n---\n\n## B\n',  # markdown-it: the list ends with the definition, so x is a heading
+        "rule.md": "## A\n[a]: /u\n---\n=\n\n## B\n",  # cmark: the dashes are text, and underlined
+    }
+    for path, text in texts.items():
+        save(vault / path, text)
+    async with live() as life:
+        for path, text in texts.items():
+            status, message = await refused(life, "PATCH", f"/api/notes/{path}", json={"section": "A", "content": "new"})
+            assert (status, "put a blank line above it" in message, (vault / path).read_text()) == (422, True, text)
+            assert (await changed(life, "PATCH", f"/api/notes/{path}", json={"section": "B", "content": "new"}))[0] == 200
+
+
+async def test_a_refused_edit_says_what_to_do(live: Live, vault):
+    save(vault / "open.md", "# A\n\n```\nx\n")
+    save(vault / "cr.md", "---\ra: 1\r---\r# A\r")
+    save(vault / "text.md", "---\ntext\n---\n# A\n")
+    save(vault / "many.md", "# A\n" * 50_001)
+    async with live() as life:
+        for path, edit, way in (
+            ("open.md", {"section": "New", "content": "x", "create": True}, "line 3 is never closed.*close it with a line ```"),
+            ("cr.md", {"key": "b", "value": "x"}, "lone CR.*LF first"),
+            ("text.md", {"key": "b", "value": "x"}, "put that right first"),
+            ("many.md", {"section": "A", "content": "x"}, "only its keys, or the whole of it, can be changed"),
+        ):
+            status, message = await refused(life, "PATCH", f"/api/notes/{path}", json=edit)
+            assert (status, bool(re.search(way, message))) == (422, True), message
 
 
 async def test_a_key_is_set_and_taken_out_and_every_other_byte_stays(live: Live, vault):

@@ -49,6 +49,7 @@ def test_blocks_have_their_bytes_whatever_the_encoding():
         ("List", b"- ## no"),
         ("BlockQuote", b"> # no\n> \xff\0"),
         ("Fenced", b"```\n# no\n```"),
+        ("Rule", b"***"),
         ("HtmlBlock", b"<b>"),
         ("CodeBlock", b"x"),
     ]

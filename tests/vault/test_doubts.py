@@ -28,6 +28,10 @@ def doubts(text):
         ("   - b\n    ## K\nx\r---\n", ("underline-below-list", "   - b\n    ## K\nx\r---")),
         ("> > r\n\tx\ny\n   \tz\n--\n", ("underline-below-list", "> > r\n\tx\ny\n   \tz\n--\n")),
         ("   - b\n    ---\nx\n===\n", ("underline-below-list", "   - b\n    ---\nx\n===\n")),
+        ('- [a]: /u "t"\nx\n---\n', ("underline-below-list", '- [a]: /u "t"\nx\n---')),
+        ("> [a]:\n> /u\nx\n===\n", ("underline-below-list", "> [a]:\n> /u\nx\n===\n")),
+        ("[a]: /u\n---\nx\n=\n", ("rule-below-definition", "---\nx\n=\n")),
+        ("[\na]: /u\n 't'\n---\n</b>\n# in\n", ("rule-below-definition", "---\n</b>\n# in\n")),
     ],
 )
 def test_what_may_be_read_in_two_ways_is_told(text, doubt):
@@ -51,6 +55,10 @@ def test_what_may_be_read_in_two_ways_is_told(text, doubt):
         "> a\n---",
         "    code\n\nx\n---",
         "<pre>\n</pre>\n</script>",
+        "- [a]: /u\n\nx\n---",
+        "[a]: /u\n[b]: /v\n\n---\nx\n===",
+        "[a]: /u\n---\n\n<b>",
+        "- [a]: /u\n---",
         "<script>\nif (a </pre\n</script>",
     ],
 )
@@ -69,6 +77,7 @@ def test_what_all_readers_agree_on_is_no_doubt(text):
         ("[l]: u\n    ## K\n===\n---\n", "line 2 stands right below a link's definition.*blank line above"),
         ("[l]: u\n-\n---\n", "line 2 stands right below a link's definition.*blank line above"),
         ("[l]: u\n<b>\n", "line 2 stands right below a link's definition.*blank line above"),
+        ("[a]: /u\n---\n=\n", "line 2 is a rule to some readers.*blank line above"),
         ("- a\n      b\nc\n---\n", "line 4 may underline a heading.*blank line above"),
     ],
 )
