@@ -120,9 +120,9 @@ class AgentRuns:
     async def _answer(self, call: Call, name: str, body: RunBody, entry: Entry) -> web.Response:
         names = ("working_directory", "timeout_s", "max_turns", "max_cost_usd")
         options = {one: getattr(body, one) for one in names if getattr(body, one) is not None}
-        reach = call.grant.within(call.reading)
+        reach = call.grant.both(call.reading)
         authority = Authority(
-            reads=reach, writes=reach, holds=lambda: self._parts.door.holds(call.identity),
+            reads=reach, writes=reach.both(call.writing), holds=lambda: self._parts.door.holds(call.identity),
             causes=(new_id("c", self._parts.clock()),), entry=entry, asked_by="person", request_id=call.id,
         )  # fmt: skip
         try:

@@ -52,6 +52,11 @@ class Call:
         return readable(self.identity)
 
     @property
+    def writing(self) -> Grant:
+        """What of the vault they may write, wherever they are."""
+        return self.identity.grant("vault", "write") or Grant(alternatives=())
+
+    @property
     def runs(self) -> RunAccess:
         """What they are told of runs here."""
         return RunAccess(self.sight, self.reading)

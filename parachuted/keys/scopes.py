@@ -39,12 +39,6 @@ class Grant:
             return True
         return any(all(any(glob.matches(path) for glob in globs) for globs in every) for every in self.alternatives)
 
-    def within(self, other: Grant) -> Grant:
-        """What both allow."""
-        if self.alternatives is None or other.alternatives is None:
-            return other if self.alternatives is None else self
-        return Grant(alternatives=tuple((*one, *another) for one in self.alternatives for another in other.alternatives))
-
     def enters(self, folder: str) -> bool:
         """Whether a file that exists for the caller could be below that folder."""
         if self.alternatives is None:

@@ -113,6 +113,16 @@ async def test_a_daemon_that_ends_ends_its_agents_and_says_so(live: Live):
         assert await asked == (502, "the daemon ended")
 
 
+async def test_a_key_that_may_not_write_notes_has_no_agent_write_them(live: Live):
+    backend = ScriptedBackend([say("ok")])
+    async with live(backend) as life:
+        headers = key_of(life, "curator:read,write,admin", "vault:read", "system:admin")
+        status, says = await refused(life, "POST", "/api/maintenance", json={"prompt": "x"}, headers=headers)
+        assert (status, "does not reach all of the vault" in says, backend.jobs) == (403, True, [])
+        allowed = key_of(life, "curator:read,write,admin", "vault:read,write", "system:admin")
+        assert (await call(life, "POST", "/api/maintenance", json={"prompt": "x"}, headers=allowed))[0] == 200
+
+
 async def test_a_key_for_some_paths_begins_nothing_that_holds_what_is_beyond_them(live: Live):
     backend = ScriptedBackend([use("list_system_files"), say("ok")])
     async with live(backend) as life:

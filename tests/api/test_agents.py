@@ -47,7 +47,7 @@ async def test_every_agent_is_told_with_the_fields_that_the_app_reads(live: Live
         assert list(agents) == ["curator", "maintenance", "keeper/tidy", "keeper/sender"]
         tidy = agents["keeper/tidy"]
         assert (tidy["description"], tidy["type"], tidy["source"], tidy["path"]) == ("Tidies.", "agent", "keeper", "Modules/keeper")
-        assert tidy["permissions"]["read"] == [["Work/**", "Inbox/**"], ["Work/**", "Inbox/**"]]
+        assert tidy["permissions"]["read"] == [["Work/**", "Inbox/**"]]
         assert tidy["system_prompt_preview"].startswith("You tidy.")
         assert tidy["system_prompt"] is None
         assert "write_note" in tidy["tools"]

@@ -64,7 +64,7 @@ def test_what_two_grants_allow_together_is_what_both_see():
     notes = who(scope("vault", "read", paths=["**/*.md"])).grant("vault", "read")
     everything = who(scope("vault", "read")).grant("vault", "read")
     assert not {shop, notes, everything} & {None}
-    both = shop.within(notes)
+    both = shop.both(notes)
     assert [both.sees(path) for path in ("Shop/a.md", "Open/a.md", "Shop/a.txt", "Private/a.md")] == [True, True, False, False]
-    assert everything.within(shop) == shop.within(everything) == shop
-    assert everything.within(everything) == everything
+    assert everything.both(shop) == shop.both(everything) == shop
+    assert everything.both(everything) == everything

@@ -166,7 +166,7 @@ async def test_a_vault_that_differs_only_where_a_key_does_not_look_gives_it_the_
 ):
     told: list[dict[tuple[str, str], tuple[int, str]]] = []
     for has_canaries in (True, False):
-        async with world_of(live, vault, home, has_canaries=has_canaries) as world:
+        async with world_of(live, vault, home, has_canaries=has_canaries, is_apart=True) as world:
             async with listeners(world) as heard:
                 await happen(world)
             document = await get(world.life, "/api/openapi.json")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,9 +34,13 @@ exit 1
 
 @dataclass
 class World:
-    """One of the two: what runs, what stands where no limited key looks, and the ids and digests that a hostile caller might know."""
+    """One of the two: what runs, what stands where no limited key looks, and the ids and digests that a hostile caller might know.
+
+    A note that the key sees watches some that it does not, unless `is_apart`: then nothing there depends on them.
+    """
 
     has_canaries: bool
+    is_apart: bool = False
     secrets: list[str] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)
     digests: list[str] = field(default_factory=list)
@@ -67,7 +72,8 @@ def fill(world: World, vault: Path) -> None:
     """What is there before the daemon starts."""
     secret = world.secret
     world.folder = f"Private/{secret('a folder name')}"
-    save(vault / "Shop/AGENTS.md", watching("Private/**/*.md", "Shop/*.md") + "# Shop\n\n## Facts\n\n## History\n")
+    beyond = () if world.is_apart else ("Private/**/*.md",)
+    save(vault / "Shop/AGENTS.md", watching(*beyond, "Shop/*.md") + "# Shop\n\n## Facts\n\n## History\n")
     save(vault / INSIDE, "# List\n\n## Facts\n\n- milk\n\n[[plan]]\n")
     save(vault / "Shop/plan.md", watching("Shop/list.md") + "# Plan\n\n## Facts\n\n## History\n")
     save(vault / "Shop/leaving.md", watching("Shop/list.md") + "# Leaving\n\n## Facts\n\n## History\n")
@@ -79,7 +85,7 @@ def fill(world: World, vault: Path) -> None:
     save(vault / "Daily/journals/2026-11-01.md", f"# para:daily:abcdefghijkl {secret('a journal entry')}\n\n[[list]]\n")
     for number in world.extra:
         save(
-            vault / f"Private/more/{number}.md",
+            vault / f"Elsewhere/more/{number}.md",
             watching("Shop/*.md") + f"# More {number}\n\n[[list]] milk #shop\n\n## Facts\n\n## History\n",
         )
 
@@ -96,22 +102,25 @@ def private(world: World) -> str:
 def script(world: World) -> ScriptedBackend:
     """An agent that quotes all that it was shown, and writes of it only where no limited key looks."""
 
+    runs: Counter[str] = Counter()
+
     async def blocks(job: Job) -> Sequence[Block]:
+        runs[job.watcher] += 1
         shown = " ".join(f"{one.path} {one.diff}" for one in job.changes)
-        paths = [one.path for one in job.changes] + [world.note] * (job.watcher == "Shop/AGENTS.md")
+        paths = [one.path for one in job.changes] + [world.note] * (job.watcher == "Shop/AGENTS.md" and not world.is_apart)
         read = [await call_tool(job.tools, "read_context", {"file_path": path}) for path in paths]
         calls = [use("read_context", file_path=path) for path in paths]
         words = "reviewed" if job.watcher.startswith("Shop/") else f"{world.secret('a text that an agent wrote')} {shown}"
         said = say(f"I saw {shown} {' '.join(one.text for one in read)}")
-        return [said, *calls, use("update_context", file_path=job.watcher, section="Facts", content=f"- {words} {len(world.ids)}")]
+        return [said, *calls, use("update_context", file_path=job.watcher, section="Facts", content=f"- {words} {runs[job.watcher]}")]
 
     return ScriptedBackend(blocks)
 
 
 @contextlib.asynccontextmanager
-async def world_of(live: Live, vault: Path, home: Path, *, has_canaries: bool) -> AsyncIterator[World]:
+async def world_of(live: Live, vault: Path, home: Path, *, has_canaries: bool, is_apart: bool = False) -> AsyncIterator[World]:
     """A daemon in which much has happened, by everyone, and which stands still."""
-    world = World(has_canaries=has_canaries)
+    world = World(has_canaries=has_canaries, is_apart=is_apart)
     fill(world, vault)
     hook = home / "hooks/on-file-modified.sh"
     hook.parent.mkdir(exist_ok=True)
@@ -151,7 +160,7 @@ async def happen(world: World) -> None:
     life.daemon.worker.pause()
     save(note, note.read_text() + f"\n{secret('a line that waits to be reviewed')}\n")
     await life.daemon.noticer.rescan()
-    await life.until(life.daemon.queue.all)
+    await life.until(lambda: world.is_apart or life.daemon.queue.all())
     await know(world)
 
 
@@ -187,10 +196,10 @@ MASKS = (
 
 
 def masked(text: str) -> str:
-    """Without what differs from one life to the next."""
+    """Without what differs from one life to the next: times, ids, and the order of rows of the same moment."""
     for pattern, words in MASKS:
         text = pattern.sub(words, text)
-    return text
+    return "".join(sorted(re.split(r"(?<=[}\]]),(?=[{\[\"])", text)))
 
 
 async def answer(session: aiohttp.ClientSession, url: str, method: str, headers: dict[str, str], **options: object) -> tuple[int, str]:
