@@ -25,4 +25,4 @@ def test_each_way_has_each_of_the_names_with_the_same_arguments(way, name):
 
 
 def test_there_is_something_to_compare():
-    assert len(ASKED) == 8
+    assert len(ASKED) == 9
