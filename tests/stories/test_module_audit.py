@@ -23,14 +23,18 @@ class TickingModule(Module):
 """
 
 
+AWAITED = ("brain: event brain.mention.detected", "brain: BrainInterface.link")
+
+
 async def calls(life: Life, module: str) -> list[dict]:
     return (await get(life, f"/api/audit?type=module_call&module={module}&limit=100"))["events"]
 
 
 @pytest.mark.parametrize("trust", ["trusted", "untrusted"])
 async def test_routes_tools_interface_calls_and_events_are_told_with_their_para_ids(live: Live, vault: Path, trust: str):
+    save(vault / "Brain/entities/Kevin.md", "# Kevin\n")
     async with live() as life:
-        save(vault / "Brain/entities/Kevin.md", "# Kevin\n")
+        await life.settled()
         for name in ("brain", "daily"):
             told = await install(life, EXAMPLES / name, trust)
             assert told["status"] == "running", told["problem"]
@@ -38,8 +42,10 @@ async def test_routes_tools_interface_calls_and_events_are_told_with_their_para_
         assert status == 201
         await post(life, "/api/modules/brain/tools/brain_search", {"query": "Kevin"})
         async with asyncio.timeout(30):
-            while "event brain.mention" not in json.dumps(brain := await calls(life, "brain")):
+            brain: list[dict] = []
+            while not set(AWAITED) <= {one["target_endpoint"] for one in brain}:
                 await asyncio.sleep(0.05)
+                brain = await calls(life, "brain")
         daily = await calls(life, "daily")
 
     found = {one["target_endpoint"]: one for one in (*brain, *daily)}
