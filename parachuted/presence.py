@@ -89,19 +89,29 @@ def running_daemon(home: str) -> dict[str, object] | None:
     return record if isinstance(record, dict) else None
 
 
+def is_locked(home: str) -> bool:
+    """Whether a daemon has this home: also one that is starting, or ending, and has no record."""
+    try:
+        return _is_held(os.path.join(home, "run", _LOCK), os.O_RDWR)
+    except OSError:
+        return False
+
+
 def refuse_second(home: str, vault: str) -> None:
     """Raise the DaemonError that `Presence` would, as far as it is known already: long before a daemon is built."""
+    deadline = time.monotonic() + _PROBED_S
     for path, flags, taken, kind in (
         (os.path.join(home, "run", _LOCK), os.O_RDWR, _for_home(home), fcntl.LOCK_EX),
         (vault, _FOLDER, _for_vault(vault), fcntl.LOCK_EX),
         *((above, _FOLDER, _for_folder_above(vault, above), fcntl.LOCK_SH) for above in _folders_above(vault)),
     ):
         try:
-            is_held = _is_held(path, flags, kind)
+            while _is_held(path, flags, kind):
+                if time.monotonic() > deadline:
+                    raise DaemonError(taken)
+                time.sleep(_STEP_S)  # another command may have asked at the same moment
         except OSError:
             continue  # `Presence` will say what is wrong with it
-        if is_held:
-            raise DaemonError(taken)
 
 
 def _for_home(home: str) -> str:

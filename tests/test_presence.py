@@ -100,15 +100,16 @@ def test_the_lock_of_a_killed_daemon_is_free_and_its_record_is_no_daemon_s(place
     next_one.release()
 
 
+@pytest.mark.parametrize("begin", [refuse_second, lambda home, vault: Presence(home, vault).release()])
 @pytest.mark.parametrize("asked", ["home/run/daemon.lock", "vault"])
-def test_asking_does_not_keep_a_daemon_from_starting(places, tmp_path, asked):
+def test_asking_does_not_keep_a_daemon_from_starting(places, tmp_path, asked, begin):
     home, vault = places
     Presence(home, vault).release()
     descriptor = os.open(tmp_path / asked, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_EX)  # as one who asks holds it, who lets go again at once
     letting_go = threading.Timer(0.05, os.close, [descriptor])
     letting_go.start()
-    Presence(home, vault).release()
+    begin(home, vault)
     letting_go.join()
 
 

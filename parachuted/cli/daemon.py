@@ -8,22 +8,23 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
 from parachuted.cli.client import ask, home_of
 from parachuted.cli.show import say
 from parachuted.errors import DaemonError, NoDaemonError, ParachuteError
-from parachuted.presence import refuse_second, running_daemon
+from parachuted.presence import is_locked, refuse_second, running_daemon
 
 _PATIENCE_S = 30.0
 _STEP_S = 0.02
 _LEAST_ROOM = 4 << 20
+_TRIAL = 1 << 16
 
 
 def start(options: Namespace) -> int:
@@ -46,34 +47,83 @@ def start(options: Namespace) -> int:
     from parachuted.cli.foreground import serve
 
     given = {"vault": os.fspath(settings.vault) if options.vault is not None else None, "port": options.port}
-    serve(settings, quiet=options.quiet, flags={name: value for name, value in given.items() if value is not None})
+    flags = {name: value for name, value in given.items() if value is not None}
+    is_quiet = options.quiet or options.detached
+    serve(settings, quiet=is_quiet, flags=flags | ({} if options.detached else {"foreground": True}))
     return 0
 
 
 def stop(_options: Namespace) -> int:
     """`parachute stop`."""
-    record = running_daemon(home_of(os.environ))
+    home = home_of(os.environ)
+    record = _settled(home)
     if record is None:
         raise NoDaemonError("no daemon is running, so there is nothing to stop")
-    _end(int(str(record["pid"])))
+    if not _end(home, record):
+        raise DaemonError(f"the daemon (pid {record['pid']}) does not end; `kill -9 {record['pid']}` is safe, nothing is lost")
     say("Stopped.")
     return 0
 
 
 def restart(options: Namespace) -> int:
-    """`parachute restart`: with the settings as they are now, and what the running daemon was told beside them."""
+    """`parachute restart`: with the settings as they are now, and what the running daemon was told beside them.
+
+    What would keep the new daemon from starting is looked for while the old one runs, and leaves it running. One that runs in a terminal
+    or as a service starts again there.
+    """
     from parachuted.cli.setup import load
 
-    record = running_daemon(home_of(os.environ))
+    home = home_of(os.environ)
+    record = _settled(home)
     flags = record.get("flags") if record is not None else None
-    if isinstance(flags, dict):
-        options.vault = options.vault if options.vault is not None else flags.get("vault")
-        options.port = options.port if options.port is not None else flags.get("port")
-    load({"vault": options.vault, "port": options.port})  # wrong settings are told while the daemon still runs
+    told = flags if isinstance(flags, dict) else {}
+    is_elsewhere = bool(told.get("foreground")) and options.vault is None and options.port is None
+    options.vault = options.vault if options.vault is not None else told.get("vault")
+    options.port = options.port if options.port is not None else told.get("port")
+    settings = load({"vault": options.vault, "port": options.port})
     if record is not None:
-        _end(int(str(record["pid"])))
-    options.foreground = options.quiet = False
-    return start(options)
+        _refuse_hopeless(home, settings, record)
+        if is_elsewhere:
+            return _begin_again(home, record)
+        if not _end(home, record):
+            _kill(home, record)
+    options.foreground = options.quiet = options.detached = False
+    try:
+        return start(options)
+    except ParachuteError as error:
+        if record is None or is_locked(home):
+            raise
+        raise DaemonError(
+            f"{error.message}\nThe earlier daemon has ended, so none is running: mend this, then `parachute start`."
+        ) from error
+
+
+def _refuse_hopeless(home: str, settings: Any, record: dict[str, object]) -> None:  # noqa: ANN401  Settings, which would have to be imported
+    """Raise DaemonError for what would keep a new daemon from starting in the place of the one that runs."""
+    if not settings.vault.is_dir():
+        raise DaemonError(
+            f"there is no vault at {settings.vault}, so the daemon that is running goes on; `parachute vault set` chooses one"
+        )
+    for folder in (home, os.fspath(settings.vault)):
+        _refuse_full_disk(folder)
+    _refuse_unwritable(home)
+    if settings.port not in {0, record["port"]}:
+        try:
+            socket.create_server((settings.host, settings.port), family=socket.AF_INET6 if ":" in settings.host else socket.AF_INET).close()
+        except OSError as error:
+            reason = f"port {settings.port} cannot be used ({error.strerror or error})"
+            raise DaemonError(f"{reason}, so the daemon that is running goes on; choose another port") from error
+
+
+def _begin_again(home: str, record: dict[str, object]) -> int:
+    """Have the daemon start again where it is, as its terminal or service knows it."""
+    ask("POST", "/supervisor/server/restart", {})
+    deadline = time.monotonic() + _PATIENCE_S
+    while (now := running_daemon(home)) is None or now["started"] == record["started"]:
+        if time.monotonic() > deadline:
+            raise DaemonError("the daemon has not come back yet; its terminal, or `parachute service status` and `parachute logs`, say why")
+        time.sleep(_STEP_S)
+    return _greet(now)
 
 
 def logs(options: Namespace) -> NoReturn:
@@ -87,9 +137,9 @@ def logs(options: Namespace) -> NoReturn:
 
 
 def _background(home: str, settings: Any, options: Namespace) -> int:  # noqa: ANN401  Settings, which would have to be imported
+    _refuse_unwritable(home)
     output = _logs(home) / "start.log"
-    output.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    command = [sys.executable, "-m", "parachuted", "start", "--foreground", "--quiet"]
+    command = [sys.executable, "-m", "parachuted", "start", "--foreground", "--detached"]
     command += ["--vault", os.fspath(settings.vault)] if options.vault is not None else []
     command += ["--port", str(settings.port)] if options.port is not None else []
     environment = {**os.environ, "PARACHUTE_HOME": home}  # which may have been relative to this folder, as the vault may have been
@@ -99,14 +149,30 @@ def _background(home: str, settings: Any, options: Namespace) -> int:  # noqa: A
         process = subprocess.Popen(  # noqa: S603  our own program
             command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True, cwd="/", env=environment
         )  # fmt: skip
-    record = _wait(lambda: running_daemon(home), process)
+    record = _wait(home, process)
     if record is None:
         said = output.read_text("utf-8", "replace").strip().splitlines()
-        raise DaemonError(f"the daemon did not start: {said[-1].removeprefix('parachute: ') if said else 'it said nothing'}")
+        why = said[-1].removeprefix("parachute: ") if said else f"it ended with {process.returncode}; `parachute logs` may say why"
+        raise DaemonError(f"the daemon did not start: {why}")
+    return _greet(record)
+
+
+def _greet(record: dict[str, object]) -> int:
     agent = ask("GET", "/api/health?detailed=true")["agent"]
     say(f"Started: pid {record['pid']}, http://{record['host']}:{record['port']}, watching {record['vault']}.")
     say(f"Agent: {agent['reason']}.")
     return 0
+
+
+def _refuse_unwritable(home: str) -> None:
+    """Raise DaemonError where a daemon could not say what is wrong: a quota, or a disk that may only be read, is known by trying alone."""
+    trial = _logs(home) / "start.trial"
+    try:
+        trial.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        trial.write_bytes(bytes(_TRIAL))
+        trial.unlink()
+    except OSError as error:
+        raise DaemonError(f"{trial.parent} cannot be written ({error.strerror}); make room or mend its rights, then start again") from error
 
 
 def _refuse_full_disk(folder: str) -> None:
@@ -123,29 +189,58 @@ def _refuse_full_disk(folder: str) -> None:
         )
 
 
-def _wait(look: Callable[[], dict[str, object] | None], process: subprocess.Popen[bytes]) -> dict[str, object] | None:
-    deadline = time.monotonic() + _PATIENCE_S
-    while time.monotonic() < deadline and process.poll() is None:
-        found = look()
-        if found is not None:
+def _wait(home: str, process: subprocess.Popen[bytes]) -> dict[str, object] | None:
+    """Its record, as soon as it answers, however long it reads the vault before that; None when it has ended."""
+    telling = time.monotonic() + _PATIENCE_S
+    while process.poll() is None:
+        found = running_daemon(home)
+        if found is not None and found["pid"] == process.pid:
             return found
+        if time.monotonic() > telling:
+            say(f"The daemon (pid {process.pid}) is still reading the vault; Ctrl-C leaves it to that.")
+            sys.stdout.flush()
+            telling = float("inf")
         time.sleep(_STEP_S)
     return None
 
 
-def _end(pid: int) -> None:
-    """Ask the daemon to end and wait until its lock is free."""
+def _settled(home: str) -> dict[str, object] | None:
+    """The record of the daemon, None where there is none. Waits for one that is starting, or ending."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while (record := running_daemon(home)) is None and is_locked(home):
+        if time.monotonic() > deadline:
+            raise DaemonError(f"a daemon for {home} is still starting or ending; try again when `parachute status` answers")
+        time.sleep(_STEP_S)
+    return record
+
+
+def _end(home: str, record: dict[str, object]) -> bool:
+    """Ask the daemon to end; whether it has, and has let its home go, within our patience."""
+    _signal(record, signal.SIGTERM)
+    deadline = time.monotonic() + _PATIENCE_S
+    while is_locked(home):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_STEP_S)
+    return True
+
+
+def _kill(home: str, record: dict[str, object]) -> None:
+    """End a daemon that does not do so when asked. What it was doing is done again at the next start."""
+    say(f"The daemon (pid {record['pid']}) does not end, so it is killed; nothing is lost.")
+    _signal(record, signal.SIGKILL)
+    while is_locked(home):
+        time.sleep(_STEP_S)
+
+
+def _signal(record: dict[str, object], number: signal.Signals) -> None:
+    pid = int(str(record["pid"]))
     try:
-        os.kill(pid, signal.SIGTERM)
+        os.kill(pid, number)
     except ProcessLookupError:
         return  # it has just ended by itself
     except PermissionError as error:
         raise DaemonError(f"the daemon (pid {pid}) is another user's") from error
-    deadline = time.monotonic() + _PATIENCE_S
-    while running_daemon(home_of(os.environ)) is not None:
-        if time.monotonic() > deadline:
-            raise DaemonError(f"the daemon (pid {pid}) does not end; `kill -9 {pid}` is safe, nothing is lost")
-        time.sleep(_STEP_S)
 
 
 def _logs(home: str) -> Path:

@@ -74,6 +74,7 @@ def _add_daemon(commands: argparse._SubParsersAction[_Parser]) -> None:
         parser.add_argument("--port", type=int, metavar="N", help="the port on 127.0.0.1; 0 takes a free one (default: the setting `port`)")
     start.add_argument("--foreground", action="store_true", help="stay here, and show what happens; Ctrl-C ends it")
     start.add_argument("--quiet", action="store_true", help="with --foreground: show nothing; the log has it")
+    start.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)  # how `start` starts itself in the background
     _add(
         commands,
         "stop",

@@ -7,7 +7,10 @@ import os
 import signal
 import socket
 import stat
+import subprocess
+import sys
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -19,6 +22,32 @@ def busy():
     """A port that somebody else listens on."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
+
+
+STAND_IN = """
+import os, signal, sys, threading, time
+from parachuted.presence import Presence
+ending = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: ending.set())
+presence = Presence(sys.argv[1], sys.argv[2])
+presence.announce({"pid": os.getpid(), "host": "127.0.0.1", "port": 1, "vault": sys.argv[2], "flags": {"vault": sys.argv[2], "port": 0}})
+print("there", flush=True)
+ending.wait()
+os.unlink(sys.argv[1] + "/run/daemon.json")
+time.sleep(1)  # the lock outlives the record
+"""
+
+
+@contextmanager
+def stand_in(typed: Typed):
+    """A daemon that ends slowly: its record goes a second before its lock."""
+    words = [sys.executable, "-c", STAND_IN, str(typed.home), str(typed.vault)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env=typed.env()) as process:
+        try:
+            process.stdout.readline()
+            yield process
+        finally:
+            process.kill()
 
 
 def start(typed: Typed) -> int:
@@ -130,3 +159,37 @@ def test_the_log_is_followed_until_interrupted(typed: Typed):
     assert following.stdout.readline() == '{"message": "second"}\n'
     following.send_signal(signal.SIGTERM)
     following.communicate(timeout=10)
+
+
+def test_restart_waits_until_the_earlier_daemon_has_let_its_home_go(typed: Typed):
+    with stand_in(typed) as earlier:
+        said = typed.does("restart")
+
+    assert f"watching {typed.vault}." in said
+    assert typed.started() not in ([], [earlier.pid])
+
+
+def test_a_restart_that_cannot_work_leaves_the_daemon_running(typed: Typed, busy):
+    pid = start(typed)
+    away = typed.vault.with_name("away")
+
+    typed.does("config", "set", "vault", str(typed.vault))
+    refusals = [typed.fails(1, "restart", "--vault", str(away)), typed.fails(1, "restart", "--port", str(busy))]
+
+    assert f"there is no vault at {away}, so the daemon that is running goes on" in refusals[0]
+    assert f"port {busy} cannot be used" in refusals[1]
+    assert typed.json("status")["pid"] == pid
+
+
+def test_a_daemon_in_a_terminal_restarts_in_its_terminal(typed: Typed):
+    process = typed.begin("start", "--foreground", "--vault", str(typed.vault), "--port", "0")
+    try:
+        typed.until(typed.started)
+        began = typed.json("status")["uptime"]
+
+        assert f"Started: pid {process.pid}, " in typed.does("restart")
+        assert typed.started() == [process.pid]
+        assert typed.json("status")["uptime"] < began + 5
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert "Beginning again." in process.communicate(timeout=20)[0]

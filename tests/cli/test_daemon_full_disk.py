@@ -61,3 +61,16 @@ def test_a_disk_that_fills_up_while_the_daemon_runs_is_told_without_a_traceback(
     for log in ("daemon.log", "start.log"):
         text = (there.home / "logs" / log).read_text()
         assert "Traceback" not in text, text
+
+
+def test_restart_on_a_full_disk_says_so_and_leaves_the_daemon_running(typed: Typed, small_disk: Path):
+    there = replace(typed, home=small_disk / "home")
+    there.does("start", "--vault", str(typed.vault), "--port", "0")
+    pid = there.json("status")["pid"]
+    try:
+        fill(small_disk)
+        assert "make room for 4 MB there" in there.fails(1, "restart")
+        assert there.json("status")["pid"] == pid
+    finally:
+        (small_disk / "fill").unlink()
+        there.does("stop")
