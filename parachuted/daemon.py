@@ -265,7 +265,7 @@ class Daemon:
         self.queue = Queue(self._state, causes, window, self.watches)
         self.reconciler = Reconciler(
             root=self._root, objects=self._objects, index=self.index, state=self._state, watches=self.watches, reviews=self.reviews,
-            causes=causes, queue=self.queue, bus=bus, clock=clock,
+            causes=causes, queue=self.queue, bus=bus, clock=clock, looks_at_once=self.chosen.backend.name == "offline",
         )  # fmt: skip
         watcher = make_watcher(self._root.folder)
         self.noticer = Noticer(

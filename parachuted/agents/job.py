@@ -39,7 +39,7 @@ class Limits:
     max_cost_usd: float
 
 
-ChangeKind: TypeAlias = Literal["created", "modified", "moved", "deleted"]
+ChangeKind: TypeAlias = Literal["created", "modified", "moved", "deleted", "unchanged"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

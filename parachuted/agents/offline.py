@@ -79,8 +79,9 @@ class _Run:
         digest = with_what_stands_below(note, write_digest(job.watcher, extracts))
         if not is_foreign(note) and not is_same(note, digest):
             yield SECTION, digest
-        if job.changes:
-            yield "History", write_history(job.watcher, job.changes, {extract.path: extract.title for extract in extracts}, job.at)
+        changes = [change for change in job.changes if change.kind != "unchanged"]
+        if changes:
+            yield "History", write_history(job.watcher, changes, {extract.path: extract.title for extract in extracts}, job.at)
 
     async def _call(self, tool: str, **arguments: object) -> Called:
         self.calls += 1

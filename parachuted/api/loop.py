@@ -265,7 +265,7 @@ class Loop:
             "patterns": [pattern.text for pattern in declaration.patterns] if declaration else [],
             "problems": list(declaration.problems) if declaration else [],
             "watched": [printable(path) for path in self._parts.watches.watched_by(watcher) if sight.sees(path)],
-            "unseen": [printable(review.path) for review in self._parts.reviews.of(watcher) if sight.sees(review.path)],
+            "unseen": [printable(one.path) for one in self._parts.reviews.of(watcher) if sight.sees(one.path) and not one.is_of_all],
             "since": self._parts.watches.since(watcher),
         }
 

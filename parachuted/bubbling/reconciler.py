@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 
+from parachuted.access.paths import is_control
 from parachuted.bubbling.reviews import Review, Reviews
 from parachuted.bubbling.watches import Declared, Watches
 from parachuted.bubbling.weighing import Scales, Touched, Weighed
@@ -37,6 +38,7 @@ class Reconciler:
     """Holds the rules of the loop: a change that means something wakes each watcher, each cause each watcher once.
 
     `stood_at` says of a text that is brought back, by its digest, when it stood there: who began to watch later has not seen it.
+    `looks_at_once`: a note that declares what it watches looks at all of that, because its agent costs nothing.
     """
 
     root: VaultRoot
@@ -49,7 +51,9 @@ class Reconciler:
     queue: Queue
     bus: Bus
     clock: Callable[[], datetime]
+    looks_at_once: bool = False
     stood_at: dict[str, datetime] = field(default_factory=dict, init=False)
+    _without_baseline: set[str] = field(default_factory=set, init=False)
     _first_texts: dict[str, bytes] = field(default_factory=dict, init=False)
 
     async def record(self, changes: Sequence[Change]) -> Callable[[], None]:
@@ -58,8 +62,9 @@ class Reconciler:
         Raises StorageFailedError or OSError, and is then to be called again with the same changes: what it did is not done twice.
         """
         outcome = _Outcome(declared=[])
-        self._declare(changes, outcome)
+        self._declare(changes, outcome, looks_at_once=self.looks_at_once)
         scales = Scales(self.root, self.objects, self.reviews)
+        await self._keep_baselines(scales)
         files = Counter(cause for change in changes for cause in change.author.causes)
         touched = (one for change in changes for one in self._touched(change))
         while piece := list(islice(touched, _PIECE)):
@@ -72,40 +77,56 @@ class Reconciler:
 
     def baseline(self, changes: Sequence[Change]) -> None:
         """First contact: take in what is declared; what is there counts as seen. The texts wait for `keep_watched`."""
-        self._declare([change for change in changes if change.watch], _Outcome(declared=[]))
+        self._declare([change for change in changes if change.watch], _Outcome(declared=[]), looks_at_once=False)
+        self._without_baseline.clear()
         self._first_texts.update({change.path: change.data for change in changes if change.data is not None})
 
     async def keep_watched(self, paths: Iterable[VaultPath]) -> None:
         """Keep the present texts of watched files, so that their next change can be shown as a difference."""
-        waiting = list(paths)
+        waiting, scales = list(paths), Scales(self.root, self.objects, self.reviews)
         for start in range(0, len(waiting), _PIECE):
-            watched = [path for path in waiting[start : start + _PIECE] if self.watches.watchers_of(path)]
-            texts = [(path, entry.digest, self._first_texts.get(path)) for path in watched if (entry := self.index.get(path))]
-            await asyncio.to_thread(Scales(self.root, self.objects, self.reviews).keep, texts)
+            await self._keep([path for path in waiting[start : start + _PIECE] if self.watches.watchers_of(path)], scales)
         self._first_texts = {}
 
+    async def _keep_baselines(self, scales: Scales) -> None:
+        """Keep the present texts of what new declarations watch. A daemon that ends meanwhile does it at its next start."""
+        for watcher in tuple(self._without_baseline):
+            watched = await asyncio.to_thread(self.watches.watched_by, watcher)
+            for start in range(0, len(watched), _PIECE):
+                await self._keep(watched[start : start + _PIECE], scales)
+            self._without_baseline.discard(watcher)
+
+    async def _keep(self, paths: Iterable[VaultPath], scales: Scales) -> None:
+        texts = [(path, entry.digest, self._first_texts.get(path)) for path in paths if (entry := self.index.get(path))]
+        await asyncio.to_thread(scales.keep, texts)
+
     def ask(self, path: VaultPath) -> tuple[Cause, list[Task]]:
-        """A person wants the watchers of `path` to look at it now, changed or not. Raises NotFoundError when nobody watches it."""
-        matches = self.watches.watchers_of(path)
-        if not matches:
-            raise NotFoundError(f"nothing watches {path}")
+        """A person wants the watchers of `path` to look at it now, changed or not; if it watches, it looks at all it watches.
+
+        Raises NotFoundError when it neither watches nor is watched.
+        """
+        watchers = [match.watcher for match in self.watches.watchers_of(path)] + ([str(path)] if self.watches.of(path) else [])
+        if not watchers:
+            raise NotFoundError(f"nothing watches {path}, and it watches nothing; `parachute watches` lists who watches what")
         now, entry = self.clock(), self.index.get(path)
         cause = Cause(id=new_id("c", now), kind="request", path=path, files=1, at=now)
         outcome, tasks = _Outcome(declared=[]), []
         with self.state.batch():
             self.causes.open(cause)
-            for match in matches:
-                known = self.reviews.get(match.watcher, path)
-                if known is None:
-                    digest = entry.digest if entry else None
-                    self.reviews.open(Review(watcher=match.watcher, path=path, base=digest, since=now, asked=True))
-                elif known.reviewing is not None:
-                    self.reviews.open(replace(known, asked=True))
-                tasks.append(self._add(match.watcher, (cause.id,), (), now, outcome))
+            for watcher in watchers:
+                self._ask(watcher, path, entry.digest if entry else None, now)
+                tasks.append(self._add(watcher, (cause.id,), (), now, outcome))
         self._tell(outcome)
         return cause, tasks
 
-    def _declare(self, changes: Sequence[Change], outcome: _Outcome) -> None:
+    def _ask(self, watcher: str, path: str, digest: str | None, now: datetime) -> None:
+        known = self.reviews.get(watcher, path)
+        if known is None:
+            self.reviews.open(Review(watcher=watcher, path=path, base=digest, since=now, asked=True))
+        elif known.reviewing is not None:
+            self.reviews.open(replace(known, asked=True))
+
+    def _declare(self, changes: Sequence[Change], outcome: _Outcome, *, looks_at_once: bool) -> None:
         with self.state.batch():
             for change in changes:
                 moves = change.source is not None and self.watches.of(change.source) is not None and bool(change.watch)
@@ -115,7 +136,18 @@ class Reconciler:
                     self._rename(change, outcome)
                 for declared in changed:
                     self._prune(declared.watcher, outcome)
+                    if declared.now is not None and looks_at_once and not is_control(declared.watcher):
+                        self._look_at_all(declared.watcher, change, outcome)
+                self._without_baseline.update(declared.watcher for declared in changed)
                 outcome.declared += changed
+
+    def _look_at_all(self, watcher: str, change: Change, outcome: _Outcome) -> None:
+        """Ask a note to look at all that it watches, because of a change of its own."""
+        waking, now = self.causes.that_may_wake(watcher, change.author.causes), self.clock()
+        if waking:
+            self._open_causes(change, Counter(waking))
+            self._ask(watcher, watcher, change.new.digest if change.new is not None else None, now)
+            self._add(watcher, waking, (), now, outcome, wait=True)
 
     def _rename(self, change: Change, outcome: _Outcome) -> None:
         """A watcher has moved: what it has not seen goes along. An agent at work looks for it in vain, so its work is asked for anew."""
@@ -129,7 +161,8 @@ class Reconciler:
 
     def _prune(self, watcher: str, outcome: _Outcome) -> None:
         """Forget what a note has not seen of files that it does not watch (any more)."""
-        watched = [review.path for review in self.reviews.of(watcher) if watcher in self.watches.downstream(review.path)]
+        own = {watcher} if self.watches.of(watcher) is not None else set()
+        watched = [one.path for one in self.reviews.of(watcher) if one.path in own or watcher in self.watches.downstream(one.path)]
         self.reviews.close_all(watcher, watched)
         self._withdraw_if_idle(watcher, outcome)
 

@@ -17,6 +17,7 @@ from parachuted.state import State
 class Review:
     """One open difference. `base`: digest of the text last seen (None: no file); `asked`: a person wants it looked at, changed or not.
 
+    With the watcher itself as `path` it is a wish that all be looked at that the watcher watches.
     `source` is where the file was when it was last seen under another path; `reviewing` the digest an agent is looking at ("": no file).
     """
 
@@ -27,6 +28,11 @@ class Review:
     source: str | None = None
     asked: bool = False
     reviewing: str | None = None
+
+    @property
+    def is_of_all(self) -> bool:
+        """Whether it is about all that the watcher watches, and not about one file."""
+        return self.path == self.watcher
 
 
 class Reviews:
@@ -84,7 +90,7 @@ class Reviews:
         """A watcher has another path. Whoever looks for it at the old one looks in vain, so what it looks at stays unseen."""
         for review in self.of(watcher):
             self.close(watcher, review.path)
-            self.open(replace(review, watcher=now, reviewing=None))
+            self.open(replace(review, watcher=now, path=now if review.is_of_all else review.path, reviewing=None))
 
     def look_at(self, review: Review, digest: str | None) -> Review:
         """An agent begins to look at that text."""
@@ -103,7 +109,7 @@ class Reviews:
             return  # the watcher no longer watches it, or is gone
         digest = looked.reviewing or None
         asked = now.asked and not looked.asked
-        if digest == present and not asked:
+        if (digest == present or looked.is_of_all) and not asked:
             self.close(looked.watcher, looked.path)
         else:
             self.open(Review(watcher=looked.watcher, path=looked.path, base=digest, since=at, asked=asked))

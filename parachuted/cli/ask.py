@@ -238,7 +238,10 @@ def _say_reason(run: Any, chain: Any) -> None:  # noqa: ANN401  JSON
     by = f"{run['agent']} ({run['backend']}{' with ' + run['model'] if run['model'] else ''})"
     say(f"\n{run['id']}: {by}, {run['reason']}, ${run['cost_usd']:.4f}")
     for note in run["reviewed"]:
-        say(f"  since {note['path']} was {note['kind']}{': ' + ', '.join(note['units']) if note['units'] else ''}")
+        if note["kind"] == "unchanged":
+            say(f"  it looked at {'all that it watches' if note['path'] == run['watcher'] else note['path']}, which was asked for")
+        else:
+            say(f"  since {note['path']} was {note['kind']}{': ' + ', '.join(note['units']) if note['units'] else ''}")
     for earlier in chain:
         say(f"  which followed from {earlier['id']} on {earlier['watcher']} by {earlier['agent']}: {earlier['reason']}")
     for cause in run["causes"]:

@@ -225,7 +225,7 @@ def _add_loop(commands: argparse._SubParsersAction[_Parser]) -> None:
     parts = bubble.add_subparsers(metavar="COMMAND", required=True)
     for name, says in (
         ("plan", "print who would wake, in order, and the most it can cost"),
-        ("run", "let those who watch FILE look at it now"),
+        ("run", "let those who watch FILE look at it now, and FILE itself at what it watches"),
     ):
         part = _add(parts, name, f"ask:bubble_{name}", says, f"{says[0].upper()}{says[1:]}.")
         part.add_argument("file", metavar="FILE", help="a note, by its path in the vault or on the disk")

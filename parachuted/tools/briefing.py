@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Literal
 
 from parachuted.agents import ChangedNote
+from parachuted.agents.job import ChangeKind
 from parachuted.bubbling import Review, changed_units, meaning
 from parachuted.vault import Objects, diff_of, parse_note, printable
 
@@ -28,6 +28,8 @@ _LARGEST_DIFFS = 96 << 10
 
 def changed_note(review: Review, objects: Objects) -> ChangedNote:
     """What an open difference amounts to. Blocks on the disk."""
+    if review.is_of_all:
+        return ChangedNote(path=printable(review.path), kind="unchanged")
     path, present, source = printable(review.path), review.reviewing or None, _source(review)
     kind = _kind(review)
     before, after = (None if digest is None else objects.get(digest) for digest in (review.base, present))
@@ -55,6 +57,9 @@ def prompt_for(watcher: str, own: str, changes: Sequence[ChangedNote]) -> str:
     mark = hashlib.sha256("\0".join([own, *(note.diff for note in changes)]).encode("utf-8", "replace")).hexdigest()[:8]
     parts = [f"Your note is `{printable(watcher)}`:\n\n<note-{mark}>\n{own}\n</note-{mark}>\n\nChanged since you last looked:"]
     for note in changes[:_SHOWN]:
+        if note.path == printable(watcher):
+            parts.append("\n## A person asks you to look at everything you watch now. `list_context_files` lists it.")
+            continue
         units = f" ({', '.join(note.units)})" if note.units else ""
         diff = note.diff or "(no difference; a person asked for a look)"
         parts.append(f"\n## {note.path}: {note.kind}{units}\n\n<diff-{mark}>\n{diff}\n</diff-{mark}>")
@@ -72,11 +77,15 @@ def _source(review: Review) -> str | None:
     return printable(review.source) if review.source is not None else None
 
 
-def _kind(review: Review) -> Literal["created", "modified", "moved", "deleted"]:
+def _kind(review: Review) -> ChangeKind:
+    if review.is_of_all:
+        return "unchanged"
     if not review.reviewing:
-        return "deleted"
+        return "deleted" if review.base is not None else "unchanged"
     if review.source:
         return "moved"
+    if review.base == review.reviewing:
+        return "unchanged"
     return "created" if review.base is None else "modified"
 
 
