@@ -13,7 +13,7 @@ from contextlib import aclosing, suppress
 from datetime import datetime
 from functools import partial
 from typing import cast
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl
 
 from aiohttp import web
 
@@ -57,7 +57,7 @@ class ModuleCalls:
 
     def find(self, request: web.Request) -> tuple[Route, dict[str, str]] | None:
         """The route as a declaration that the front can judge, and what its path says; None: no module has one."""
-        path = _place(request.rel_url.raw_path)
+        path = _place(request)
         found = self._modules.find(request.method, path)
         if found is None:
             tool = self._tool(request.method, path)
@@ -72,7 +72,7 @@ class ModuleCalls:
 
     def methods(self, request: web.Request) -> tuple[str, ...]:
         """The methods that some module answers at that path; none: there is no such path."""
-        return self._modules.allowed(_place(request.rel_url.raw_path))
+        return self._modules.allowed(_place(request))
 
     def _tool(self, method: str, path: str) -> Route | None:
         """`POST /api/modules/{name}/tools/{tool}`: any tool of a module may be tried as a call."""
@@ -199,9 +199,12 @@ class _Stream:
             self._request.transport.abort()
 
 
-def _place(raw: str) -> str:
-    """What a module is asked for: below `/api/<word>` or, as the app has it, below `/api/modules/<word>`."""
-    path = unquote(raw)
+def _place(request: web.Request) -> str:
+    """What a module is asked for: below `/api/<word>` or, as the app has it, below `/api/modules/<word>`.
+
+    Decoded, except for `%2F`, which separates nothing, and `%25`.
+    """
+    path = request.rel_url.path_safe
     return _PREFIX + path.removeprefix(_LONG_PREFIX) if path.startswith(_LONG_PREFIX) else path
 
 

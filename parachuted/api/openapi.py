@@ -190,7 +190,7 @@ def _path_parameters(route: Route) -> Iterator[_Json]:
     for name, pattern in _NAMES.findall(route.path):
         says = route.names.get(name, "")
         if "." in pattern:
-            says = f"{says} It may hold slashes, which are not encoded.".strip()
+            says = f"{says} It may hold slashes, as they are or as `%2F`.".strip()
         schema: _Json = {"type": "string"} if pattern.endswith("*") else {"type": "string", "minLength": 1}
         example = {"example": _EXAMPLE} if "." in pattern else {}
         yield {"name": name, "in": "path", "required": True, "schema": schema, **({"description": says} if says else {}), **example}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from urllib.parse import unquote
 
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.declare import path_fields
@@ -70,7 +71,10 @@ class Routes:
         self._served = {word: served for word, served in self._served.items() if served.module != module}
 
     def find(self, method: str, path: str) -> Found | None:
-        """What answers that request; a HEAD without a route of its own is answered by the GET."""
+        """What answers that request; a HEAD without a route of its own is answered by the GET.
+
+        In `path` slashes and percent signs that belong to a parameter's value are encoded (`%2F`, `%25`), and nothing else is.
+        """
         word, rest = _split(path)
         served = self._served.get(word)
         if served is None:
@@ -83,7 +87,7 @@ class Routes:
             for place in places:
                 if wanted in place.specs:
                     values = place.pattern.fullmatch(rest)
-                    fields = values.groupdict() if values is not None else {}
+                    fields = {name: unquote(value) for name, value in values.groupdict().items()} if values is not None else {}
                     return Found(module=served.module, running=served.running, spec=place.specs[wanted], path_values=fields)
         return None
 

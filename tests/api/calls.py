@@ -42,7 +42,7 @@ async def get(life: Life, path: str) -> dict:
 async def post(life: Life, path: str, body: object = None) -> dict:
     """The JSON of a call that succeeds."""
     status, answer = await call(life, "POST", path, json=body)
-    assert status == 200, answer
+    assert status in {200, 201}, answer
     return answer
 
 

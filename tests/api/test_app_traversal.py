@@ -19,6 +19,7 @@ SECRET = b"canary 77aa"
 WAYS = (
     *("../{f}", "../../{f}", "Projects/../../{f}", "./../{f}", "{a}", "/{a}", "//{a}", "file://{a}", "~/{f}", "~root/{f}", "..\\{f}"),
     *("..%2f{f}", "%2e%2e/{f}", "%2e%2e%2f{f}", "%252e%252e%252f{f}", "..%5c{f}", "..%00/{f}", "../{f}%00", "../{f}%00.md", "..;/{f}"),
+    *("Projects%2F..%2F..%2F{f}", "%2F{a}", "out%2F{f}", "Projects%2fout%2f{f}", ".git%2Fconfig", "%2F..%2F{f}"),
     *("....//{f}", "..%c0%af{f}", "%c0%ae%c0%ae/{f}", "%e0%80%ae%e0%80%ae/{f}", "..%ef%bc%8f{f}", "%E2%80%A5/{f}", ".%2e/{f}", "..%0a/{f}"),
     *("out/{f}", "out.md", "Projects/out/{f}", "Projects/../out.md", "loop/loop/{f}", ".git/config", ".parachute/x", ".env", "a/.env"),
     *(

@@ -90,7 +90,7 @@ AMBIGUOUS = [
     ("GET /api/hea\0lth HTTP/1.1", "Host: localhost"),
 ]
 SPELLINGS = [
-    "/api/runs/..%2fhealth", "/api/runs/%2e%2e/health", "/api/runs/../health", "/api/./health", "/api%2Fhealth",
+    "/api/runs/..%2fhealth", "/api/runs/%2e%2e/health", "/api/runs/../health", "/api/./health", "/api/..%2Fapi%2Fhealth",
     "/api/health%00", "/api/runs/..%5Chealth", "/api/runs\\..\\health", "/api/health/..", "/api/health/.", "http://localhost/api/runs/../health",
 ]  # fmt: skip
 
@@ -112,7 +112,9 @@ async def test_a_path_has_one_spelling(live: Live):
     assert answers == dict.fromkeys(SPELLINGS, 403)
 
 
-@pytest.mark.parametrize("path", ["//api/health", "/api//health", "/api/health/", "/API/health", "/api/health;x=1"])
+@pytest.mark.parametrize(
+    "path", ["//api/health", "/api//health", "/api%2Fhealth", "/api/notes%2FAGENTS.md", "/api/health/", "/API/health", "/api/health;x=1"]
+)
 async def test_what_only_looks_like_a_call_is_none(live: Live, path):
     async with live() as life:
         assert status_of(await spoken(life, lines(f"GET {path} HTTP/1.1", "Host: localhost"))) == 404

@@ -89,7 +89,7 @@ def test_a_name_in_the_path_is_a_parameter_whatever_pattern_it_has(document):
         ("path", "path", True),
         ("id", "path", True),
     ]
-    assert note["parameters"][0]["description"] == "A note. It may hold slashes, which are not encoded."
+    assert note["parameters"][0]["description"] == "A note. It may hold slashes, as they are or as `%2F`."
 
 
 def test_a_body_is_a_named_schema_that_says_whether_other_names_are_let_go(document):

@@ -83,3 +83,20 @@ async def test_a_body_that_is_announced_too_large_is_not_waited_for(live: Live, 
         writer.write(f"{target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n".encode())
         assert b" 413 " in await asyncio.wait_for(reader.readline(), 5)
         writer.close()
+
+
+async def test_a_slash_that_a_client_encodes_is_part_of_the_value(live: Live, vault):
+    """Generated clients encode every parameter of a path as a whole."""
+    (vault / "A").mkdir()
+    (vault / "A/tea.md").write_text("# Tea\n\n## Facts\nGreen.\n")
+    async with live() as life:
+        for target in ("/api/notes/{}", "/api/notes/{}/backlinks", "/api/notes/{}/versions"):
+            plain = await get(life, target.format("A/tea.md"))
+            assert await get(life, target.format("A%2Ftea.md")) == await get(life, target.format("A%2ftea.md")) == plain
+        status, written = await call(life, "PATCH", "/api/notes/A%2Ftea.md", json={"section": "Facts", "content": "Black."})
+        assert (status, written["path"]) == (200, "A/tea.md")
+        assert (await call(life, "PUT", "/api/files/B%2F100%25.bin", data=b"x"))[1]["path"] == "B/100%.bin"
+        assert (await call(life, "POST", "/api/notes/A%2Ftea.md/move", json={"to": "B/tea.md"}))[1]["path"] == "B/tea.md"
+        assert (await refused(life, "GET", "/api/notes/A%2F..%2FB%2Ftea.md"))[0] == 403
+        assert (await refused(life, "GET", "/api/notes/B%2Ftea.md%2Fversions"))[0] == 404  # of that value, and not a call on the note
+    assert (vault / "B/tea.md").read_text() == "# Tea\n\n## Facts\nBlack.\n"

@@ -39,6 +39,8 @@ def routes() -> Routes:
         ("GET /api/daily/entries/today", "GET /entries/today", {}),
         ("DELETE /api/daily/entries/today", "DELETE /entries/{entry_id}", {"entry_id": "today"}),
         ("GET /api/daily/entries/e 1;x=é", "GET /entries/{entry_id}", {"entry_id": "e 1;x=é"}),
+        ("GET /api/daily/entries/2026%2F01%25", "GET /entries/{entry_id}", {"entry_id": "2026/01%"}),
+        ("GET /api/daily/a%2Fb/01", "GET /{year}/{month}", {"year": "a/b", "month": "01"}),
         ("PUT /api/daily/entries/e1", "PUT /entries/{other}", {"other": "e1"}),
         ("GET /api/daily/2026/01", "GET /{year}/{month}", {"year": "2026", "month": "01"}),
     ],
