@@ -54,11 +54,12 @@ clean:
 	 rm -f "$$log"; \
 	 echo "$(CURDIR)" >$@
 
-.venv/installed: what = -e .
+.venv/installed: what = -e '.[claude]'
 .venv/installed-test: what = -e '.[test]'
 .venv/installed .venv/installed-test: .venv/made-at pyproject.toml
 	@echo "Installing parachuted and what it needs; the first time takes a minute or two ..."; \
 	 if ! $(BIN)/python -m pip install -q --disable-pip-version-check $(what) >.venv/install.log 2>&1; then \
 	   cat .venv/install.log >&2; echo "The installation failed; the lines above say why." >&2; exit 1; \
-	 fi
+	 fi; \
+	 $(BIN)/python -m compileall -q parachuted hooks
 	@touch $@

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,36 @@ def test_a_vault_copied_from_the_wheel_has_a_watcher_and_what_it_watches(install
         "Projects/garden/AGENTS.md": ["Garden", [], None],
         "Welcome.md": ["Welcome", [], None],
     }
+
+
+def without_agent_sdk(*arguments: str, cwd: Path, **variables: str) -> str:
+    """What the command prints in an environment that has neither the agent SDK nor what only that needs."""
+    (cwd / "sitecustomize.py").write_text("import sys; sys.modules.update(claude_agent_sdk=None, mcp=None)")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("PARACHUTE_", "ANTHROPIC_", "CLAUDE_"))}
+    env |= {"HOME": str(cwd), "PARACHUTE_HOME": str(cwd / "home"), "PYTHONPATH": f"{cwd}:{ROOT}", **variables}
+    done = subprocess.run([sys.executable, "-m", "parachuted", *arguments], capture_output=True, text=True, check=False, cwd=cwd, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_plain_installation_does_not_bring_the_agent_sdk(built: Path):
+    with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
+        metadata = next(wheel.read(name).decode() for name in wheel.namelist() if name.endswith("METADATA"))
+    requirements = [line for line in metadata.splitlines() if line.startswith("Requires-Dist: claude-agent-sdk")]
+
+    assert requirements
+    assert all("; extra == " in line for line in requirements)
+
+
+def test_without_the_agent_sdk_the_offline_agent_still_works(tmp_path: Path):
+    assert "1 run taken back; AGENTS.md is as it was" in without_agent_sdk("demo", cwd=tmp_path)
+
+
+def test_without_the_agent_sdk_a_login_alone_leads_to_the_offline_agent_and_says_what_to_install(tmp_path: Path):
+    said = without_agent_sdk("auth", "status", cwd=tmp_path, ANTHROPIC_API_KEY="sk-ant-none")
+
+    assert "Agent: offline" in said
+    assert "pip install 'parachuted[claude]'" in said
 
 
 def test_the_wheel_makes_the_parachute_command(installed: Path):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from parachuted.agents.credentials import Credential
-from parachuted.agents.heavy import load_heavy
+from parachuted.agents.heavy import WITHOUT_AGENT_SDK, has_agent_sdk, load_heavy
 from parachuted.agents.job import Backend, Job, Step
 from parachuted.agents.offline import OfflineBackend
 
@@ -55,13 +55,16 @@ def choose_backend(
     """Choose the backend and say why, in a sentence for a person."""
     if name == "offline":
         return "offline", "offline, since agent.backend says so"
+    if (name == "claude" or credential is not None or base_url is not None) and not has_agent_sdk():
+        if name == "claude":
+            return name, f"claude, since agent.backend says so, though {WITHOUT_AGENT_SDK}"
+        return "offline", f"offline, with no model, since {WITHOUT_AGENT_SDK}"
     if base_url is not None:
         sent = f", with the key {credential.where}" if credential is not None and credential.kind == "api_key" else ""
         return "claude", f"claude, with the model server at {_without_login(base_url)}{sent}"
-    if credential is not None:
-        return "claude", f"claude, with the login {credential.where}"
-    if name == "claude":
-        return "claude", "claude, since agent.backend says so, though no login was found"
+    if credential is not None or name == "claude":
+        found = f"with the login {credential.where}" if credential is not None else "since agent.backend says so, though no login was found"
+        return "claude", f"claude, {found}"
     return "offline", "offline, with no model, since no login was found; see `parachute auth status`"
 
 
