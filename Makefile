@@ -21,7 +21,7 @@ run: .venv/installed
 	 exec $(BIN)/parachute "$$@"
 
 test: .venv/installed-test
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest $(or $(ARGS),--numprocesses=2 --dist=loadgroup)
 
 lint: .venv/installed-test
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports

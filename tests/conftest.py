@@ -28,6 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
+        # Where several processes share the tests, one of them has each file, and one all that needs the Docker engine.
+        item.add_marker(pytest.mark.xdist_group("engine" if "engine" in getattr(item, "fixturenames", ()) else item.nodeid.partition("::")[0]))
         if "torture" in getattr(item, "fixturenames", ()):
             item.add_marker("torture")
             if config.getoption("--torture"):

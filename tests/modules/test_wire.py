@@ -92,7 +92,7 @@ def test_what_is_too_long_is_not_packed():
         pack(Answer(id=1, value="x" * MOST_BYTES))
 
 
-@pytest.mark.parametrize("value", [object(), "\ud800", {1: object()}], ids=repr)
+@pytest.mark.parametrize("value", [object(), "\ud800", {1: object()}], ids=["object", "lone surrogate", "number as key"])
 def test_what_json_has_not_is_not_packed(value):
     with pytest.raises(WireError):
         pack(Answer(id=1, value=value))
