@@ -15,7 +15,7 @@ ifneq ($(shell test -x $(BIN)/python && cat .venv/made-at 2>/dev/null),$(CURDIR)
 endif
 
 run: .venv/installed
-	@set -- start --foreground; \
+	@set -- start --foreground --make-default; \
 	 [ -z "$$VAULT" ] || set -- "$$@" --vault "$$VAULT"; \
 	 [ -z "$$PORT" ] || set -- "$$@" --port "$$PORT"; \
 	 exec $(BIN)/parachute "$$@"

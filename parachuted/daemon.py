@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import gc
-import hashlib
 import itertools
 import logging
 import os
@@ -32,7 +31,7 @@ from parachuted.config import Settings, is_loopback, listed, paired, set_setting
 from parachuted.context import SessionContexts
 from parachuted.errors import ConfigError, DaemonError, ParachuteError, StorageFailedError
 from parachuted.events import Bus, Change, Keeper, Listeners, Looker, Noticer, Problems, load_ignore, make_watcher
-from parachuted.events.audit_file import AuditFolder, Head
+from parachuted.events.audit_file import AUDIT_HEAD, AuditFolder, Head
 from parachuted.events.audit_log import AuditLog
 from parachuted.events.audit_writes import WriteAudit
 from parachuted.extensions import AgentGround, Ground, make_hooks, make_modules
@@ -64,11 +63,11 @@ from parachuted.vault import (
     printable,
     rescue,
 )
+from parachuted.vault_state import no_vault, state_folder
 
 log = logging.getLogger(__name__)
 
 _LOOK_AFTER_S = 1.0
-AUDIT_HEAD = "audit.head"
 _CLOCK = "clock.json"
 _REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where this machine reaches what listens on every address
 _LOOK_AT_KEYS_S = 0.5  # for open streams: a request looks by itself
@@ -83,11 +82,6 @@ _STATE_IS_GONE = "the state folder was deleted under the daemon; `parachute rest
 def utc_now() -> datetime:
     """The time, in UTC."""
     return datetime.now(UTC)
-
-
-def state_folder(home: Path, vault: Path) -> Path:
-    """Where what is derived from that vault is kept."""
-    return home / "state" / hashlib.sha256(os.fsencode(vault.resolve())).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,10 +169,9 @@ class Daemon:
         self.settings, self.chosen, self.clock, self._flags = settings, chosen, clock, dict(flags or {})
         self._home = home
         if not settings.vault.is_dir():
-            raise DaemonError(f"there is no vault at {settings.vault}; make one with `parachute init {settings.vault}`")
-        self._presence = Presence(os.fspath(home), os.fspath(settings.vault))
+            raise DaemonError(no_vault(settings.vault))
         folder = state_folder(home, settings.vault)
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._presence = Presence(os.fspath(home), os.fspath(settings.vault))
         read = None if clock is utc_now else follow_clock(clock)
         self.elapsed = chosen.elapsed or ElapsedClock(folder / _CLOCK, read)
         self._keep_elapsed()

@@ -14,11 +14,12 @@ from typing import Any
 from parachuted.cli.client import daemon_record, home_of
 from parachuted.cli.show import count, say, say_json, say_table, when
 from parachuted.errors import NoDaemonError, ParachuteError
-from parachuted.events.audit_file import AuditFolder, Head
+from parachuted.events.audit_file import AUDIT_HEAD, AuditFolder, Head
 from parachuted.events.audit_graph import document_of, draw, graph_of, source_name
 from parachuted.events.audit_reader import AuditReader, Follower, Wanted, moment_of, told
 from parachuted.events.audit_verify import verify
 from parachuted.vault import VaultRoot
+from parachuted.vault_state import known_state_folder
 
 _LOOK_EVERY_S = 0.1
 _MOST = 10_000
@@ -47,11 +48,10 @@ def audit(options: Namespace) -> int:
 
 def audit_verify(options: Namespace) -> int:
     """`parachute audit verify`: 1 when the audit is not as it was written."""
-    from parachuted.daemon import AUDIT_HEAD, state_folder
-
     home, vault = _places()
+    state = known_state_folder(home, vault)
     try:
-        verdict = verify(AuditFolder(VaultRoot(vault)), Head(state_folder(home, vault) / AUDIT_HEAD))
+        verdict = verify(AuditFolder(VaultRoot(vault)), Head((state or home / "state") / AUDIT_HEAD))
     except OSError as error:
         raise _unreadable(error) from error
     if options.json:

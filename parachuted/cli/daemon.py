@@ -20,6 +20,7 @@ from parachuted.cli.client import ask, home_of
 from parachuted.cli.show import say
 from parachuted.errors import DaemonError, NoDaemonError, ParachuteError
 from parachuted.presence import is_locked, refuse_second, running_daemon
+from parachuted.vault_state import no_vault
 
 _PATIENCE_S = 30.0
 _STEP_S = 0.02
@@ -33,11 +34,13 @@ def start(options: Namespace) -> int:
     record = running_daemon(home)
     if record is not None:
         raise DaemonError(f"a daemon is already running (pid {record['pid']}) on {record['vault']}; `parachute status` tells more")
-    from parachuted.cli.setup import load, make_vault
+    from parachuted.cli.setup import load, make_default_vault
 
     settings = load({"vault": options.vault, "port": options.port})
-    if not settings.vault.exists():
-        say(make_vault(settings.vault))
+    if options.make_default:
+        make_default_vault(settings.vault)
+    if not settings.vault.is_dir():
+        raise DaemonError(no_vault(settings.vault))
     refuse_second(home, os.fspath(settings.vault))
     for folder in (home, os.fspath(settings.vault)):
         _refuse_full_disk(folder)
@@ -87,7 +90,7 @@ def restart(options: Namespace) -> int:
             return _begin_again(home, record)
         if not _end(home, record):
             _kill(home, record)
-    options.foreground = options.quiet = options.detached = False
+    options.foreground = options.quiet = options.detached = options.make_default = False
     try:
         return start(options)
     except ParachuteError as error:

@@ -15,8 +15,9 @@ from parachuted.agents.gateway import RedactedLines
 from parachuted.cli.logs import JsonLines, PlainLines
 from parachuted.cli.show import count, say
 from parachuted.config import Settings, home_folder
-from parachuted.daemon import Daemon, choose_agent, state_folder
+from parachuted.daemon import Daemon, choose_agent
 from parachuted.events import Event
+from parachuted.vault_state import state_folder
 
 _LOG_BYTES = 5 << 20
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sys
@@ -24,6 +23,7 @@ from parachuted.hooks.samples import make_sample
 from parachuted.hooks.shown import show_events, show_hook, show_run, show_trial, show_whole_run
 from parachuted.hooks.trying import try_hooks
 from parachuted.presence import running_daemon
+from parachuted.vault_state import known_state_folder
 
 _NONE = "No hooks. A script named on-<event>.py or .sh in {} is one; `parachute hooks docs` lists the events."
 _INDENT = "    "
@@ -185,7 +185,7 @@ def _given(name: str | None) -> dict[str, object] | None:
 
 def recorder_folder(home: Path, vault: Path) -> Path:
     """Where the daemon keeps the runs, without the time that importing it takes."""
-    return home / "state" / hashlib.sha256(os.fsencode(vault.resolve())).hexdigest()[:16] / FOLDER
+    return (known_state_folder(home, vault) or home / "state") / FOLDER
 
 
 def _recorder() -> Recorder:

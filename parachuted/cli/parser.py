@@ -73,6 +73,7 @@ def _add_daemon(commands: argparse._SubParsersAction[_Parser]) -> None:
         parser.add_argument("--vault", metavar="PATH", help="the folder of notes (default: the setting `vault`)")
         parser.add_argument("--port", type=int, metavar="N", help="the port on 127.0.0.1; 0 takes a free one (default: the setting `port`)")
     start.add_argument("--foreground", action="store_true", help="stay here, and show what happens; Ctrl-C ends it")
+    start.add_argument("--make-default", action="store_true", help=argparse.SUPPRESS)  # for `make run`
     start.add_argument("--quiet", action="store_true", help="with --foreground: show nothing; the log has it")
     start.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)  # how `start` starts itself in the background
     _add(
@@ -124,6 +125,9 @@ def _add_settings(commands: argparse._SubParsersAction[_Parser]) -> None:
     chosen = vault.add_subparsers(metavar="COMMAND")
     setter = _add(chosen, "set", "setup:vault_set", "use another vault", "Use another vault from the next start on.")
     setter.add_argument("path", metavar="PATH", help="a folder that is there; `parachute init PATH` makes a new one")
+    for name, does in (("separate", "make a copied vault one of its own, without a history"), ("adopt", "give a vault its history back")):
+        answer = _add(chosen, name, f"setup:vault_{name}", does, f"Where `parachute start` cannot tell which vault it is: {does}.")
+        answer.add_argument("path", metavar="PATH", help="the vault that is unclear")
     config = _add(commands, "config", "setup:config", "the settings", "Show every setting, its value and what it means, or change one.")
     _json(config)
     changed = config.add_subparsers(metavar="COMMAND")

@@ -18,7 +18,8 @@ from parachuted.cli.show import say, say_json, say_table
 from parachuted.cli.supervisor import Wanted
 from parachuted.config import Settings, describe_settings, home_folder, load_settings, set_setting
 from parachuted.errors import ParachuteError
-from parachuted.presence import running_daemon
+from parachuted.presence import refuse_second, running_daemon
+from parachuted.vault_state import adopt, no_vault, separate, was_vault
 
 
 def load(flags: Mapping[str, object]) -> Settings:
@@ -49,6 +50,12 @@ def make_vault(vault: Path) -> str:
     return f"Made {vault}, with a few notes to begin with."
 
 
+def make_default_vault(vault: Path) -> None:
+    """What `make run` does besides: make the vault if it is the default one, and was never there."""
+    if vault == Settings().vault.expanduser() and not vault.exists() and not was_vault(home_folder(os.environ), vault):
+        say(make_vault(vault))
+
+
 def vault(options: Namespace) -> int:
     """`parachute vault`."""
     settings = load({})
@@ -69,6 +76,22 @@ def vault_set(options: Namespace) -> int:
         raise ParachuteError(f"there is no folder {chosen}; `parachute init {chosen}` makes a vault there")
     set_setting(home_folder(os.environ), "vault", os.fspath(chosen))
     say(f"The vault is {chosen} from the next start on.")
+    return 0
+
+
+def vault_separate(options: Namespace) -> int:
+    """`parachute vault separate PATH`."""
+    separate(home_folder(os.environ), Path(options.path).expanduser())
+    say("It is a vault of its own, with a history that begins now.")
+    return 0
+
+
+def vault_adopt(options: Namespace) -> int:
+    """`parachute vault adopt PATH`."""
+    home, place = home_folder(os.environ), Path(options.path).expanduser()
+    refuse_second(os.fspath(home), os.fspath(place))
+    adopt(home, place)
+    say("It has its history back. `parachute start` uses it.")
     return 0
 
 
@@ -112,7 +135,7 @@ def service_install(_options: Namespace) -> int:
     """`parachute service install`."""
     settings = load({})
     if not settings.vault.is_dir():
-        say(make_vault(settings.vault))
+        raise ParachuteError(no_vault(settings.vault))
     return _say(install(Wanted(vault=settings.vault, home=home_folder(os.environ)), this_supervisor()))
 
 

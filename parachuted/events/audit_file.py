@@ -21,6 +21,7 @@ from parachuted.events.audit_chain import START, Link
 from parachuted.vault import VaultRoot
 
 FOLDER = ".parachute/audit"
+AUDIT_HEAD = "audit.head"
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}\.jsonl", re.ASCII)
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -26,7 +26,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typed]:
     """One daemon for a file of tests that leave it as it is, on a vault made from the template, with one run done."""
     folder = tmp_path_factory.mktemp("running")
     typed = Typed(home=folder / "home", vault=folder / "vault", folder=folder, environ={"PARACHUTE_BUBBLE_QUIET_S": "0.05"})
-    typed.does("start", "--vault", str(typed.vault), "--port", "0")
+    typed.does("init", str(typed.vault))
+    typed.does("start", "--port", "0")
     typed.save("Projects/garden/AGENTS.md", "Start the tomatoes indoors", "Plant the tomatoes out")
     typed.until(lambda: typed.json("runs")["runs"] and not typed.json("tasks")["tasks"])
     yield typed

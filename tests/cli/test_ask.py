@@ -90,7 +90,8 @@ def test_a_file_that_is_no_utf8_can_be_asked_about(running: Typed):
 
 
 def test_pausing_holds_runs_back_until_they_may_begin_again(typed: Typed):
-    typed.does("start", "--vault", str(typed.vault / "new"), "--port", "0", PARACHUTE_BUBBLE_QUIET_S="0.05")
+    typed.does("init", str(typed.vault / "new"))
+    typed.does("start", "--port", "0", PARACHUTE_BUBBLE_QUIET_S="0.05")
     garden = "new/Projects/garden/AGENTS.md"
     before = (typed.vault / "new/AGENTS.md").read_bytes()
     assert "Paused" in typed.does("pause")

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -65,10 +66,10 @@ def is_gone(pid: int) -> bool:
 
 def test_a_daemon_is_started_told_of_restarted_and_stopped(typed: Typed):
     new = typed.vault / "new"
+    new.mkdir()
     said = typed.does("start", "--vault", str(new), "--port", "0")
     (first,) = typed.started()
 
-    assert said.startswith(f"Made {new}")
     assert f"Started: pid {first}, http://127.0.0.1:" in said
     assert "Agent: offline" in said
     assert typed.json("status")["pid"] == first
@@ -125,6 +126,35 @@ def test_wrong_settings_are_told_all_at_once(typed: Typed):
 def test_a_vault_that_is_no_folder_is_refused(typed: Typed, tmp_path):
     (tmp_path / "file").write_text("")
     assert "there is no vault at" in typed.fails(1, "start", "--vault", str(tmp_path / "file"), "--port", "0")
+
+
+@pytest.mark.parametrize("how", [(), ("--foreground",), ("--foreground", "--make-default")])
+def test_a_vault_that_is_away_is_not_made_and_what_to_do_is_said(typed: Typed, tmp_path, how):
+    away = tmp_path / "not mounted" / "Notes"
+    for words, env in ((("--vault", str(away)), {}), ((), {"PARACHUTE_VAULT": str(away)})):
+        said = typed.fails(1, "start", *how, "--port", "0", *words, **env)
+        assert f"`parachute init '{away}'` makes a new one" in said
+        assert "mount it" in said
+    assert "there is no vault" in typed.fails(1, "service", "install", PARACHUTE_VAULT=str(away))
+    assert not away.parent.exists()
+
+
+def test_make_run_makes_the_default_vault_once_and_not_again_when_it_was_moved(typed: Typed, tmp_path):
+    default = tmp_path / "Parachute"
+    process = typed.begin("start", "--foreground", "--make-default", "--port", "0")
+    typed.until(typed.started)
+    process.send_signal(signal.SIGTERM)
+    assert f"Made {default}" in process.communicate(timeout=20)[0]
+    assert (default / "AGENTS.md").is_file()
+
+    default.rename(tmp_path / "moved")
+    assert "there is no vault" in typed.fails(1, "start", "--foreground", "--make-default", "--port", "0")
+    assert not default.exists()
+
+
+def test_make_run_calls_it_so():
+    makefile = (Path(__file__).resolve().parents[2] / "Makefile").read_text()
+    assert "set -- start --foreground --make-default;" in makefile
 
 
 def test_a_killed_daemon_leaves_no_lock_and_no_record_that_counts(typed: Typed):

@@ -94,7 +94,8 @@ def test_a_run_that_is_not_there_is_told(alone):
 
 
 def test_runs_are_kept_where_the_daemon_keeps_them(home, vault):
-    assert recorder_folder(home, vault) == state_folder(home, vault) / "hooks"
+    folder = state_folder(home, vault)
+    assert recorder_folder(home, vault) == folder / "hooks"
 
 
 async def test_a_running_daemon_is_asked(alone):

@@ -1,0 +1,90 @@
+"""Moved vaults: what was done to a vault is known wherever the vault and the home are, and after an upgrade."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from parachuted.agents import OfflineBackend
+from parachuted.config import load_settings
+from parachuted.daemon import Chosen, Daemon, state_folder
+from parachuted.errors import DaemonError
+from tests.stories.life import Life, note, save
+
+GARDEN = "Projects/garden/AGENTS.md"
+
+
+@contextlib.asynccontextmanager
+async def alive(home: Path, vault: Path) -> AsyncIterator[Life]:
+    settings = load_settings(home, {}, {"vault": str(vault), "port": 0, "bubble.quiet_s": 0.05})
+    daemon = Daemon(settings, home, Chosen(backend=OfflineBackend(), reason="for a test", model=None))
+    life, ready = Life(daemon=daemon, vault=vault), asyncio.Event()
+    daemon.bus.listen(life.events.append)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(daemon.run(ready.set))
+        await asyncio.wait_for(ready.wait(), 30)
+        try:
+            yield life
+        finally:
+            daemon.stop()
+
+
+async def _one_run(home: Path, vault: Path) -> tuple[str, bytes]:
+    """A vault with one run in its past; that run, and the note as it was before."""
+    save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
+    save(vault / GARDEN, note("Garden", focus="- dig"))
+    async with alive(home, vault) as life:
+        await life.settled()
+        before = (vault / "AGENTS.md").read_bytes()
+        save(vault / GARDEN, note("Garden", focus="- sow"))
+        await life.until(lambda: life.told("run.finished"))
+        await life.settled()
+        return str(life.told("run.finished")[0]["run"]), before
+
+
+def _as_an_earlier_version_left_it(home: Path, vault: Path) -> None:
+    (folder,) = (home / "state").iterdir()
+    (folder / "vault.json").unlink()
+    folder.rename(home / "state" / hashlib.sha256(os.fsencode(vault.resolve())).hexdigest()[:16])
+    for file in (vault / ".parachute").iterdir():
+        if file.is_file():
+            file.unlink()
+
+
+@pytest.mark.parametrize("what", ["moved", "upgraded", "upgraded, then moved", "moved to another user with the home"])
+async def test_runs_history_and_undo_are_there(home, vault, tmp_path, what):
+    run, before = await _one_run(home, vault)
+    if what.startswith("upgraded"):
+        _as_an_earlier_version_left_it(home, vault)
+    if what == "upgraded, then moved":
+        state_folder(home, vault)
+    if "moved" in what:
+        vault = vault.rename(tmp_path / "new place")
+    if "home" in what:
+        home = home.rename(tmp_path / "new home")
+
+    async with alive(home, vault) as life:
+        await life.settled()
+        assert life.told("file.") == life.told("run.") == []
+        assert [one["id"] for one in life.daemon.history.runs(limit=9)] == [run]
+        assert len(list((home / "state").iterdir())) == 1
+        await life.daemon.undo.undo(run)
+        assert (vault / "AGENTS.md").read_bytes() == before
+        assert life.daemon.problems.all() == {}
+
+
+async def test_a_copy_does_not_start_on_the_originals_state_and_the_original_goes_on(home, vault, tmp_path):
+    run, _before = await _one_run(home, vault)
+    shutil.copytree(vault, tmp_path / "copy")
+    with pytest.raises(DaemonError, match="Is it a copy"):
+        async with alive(home, tmp_path / "copy"):
+            pass
+    async with alive(home, vault) as life:
+        assert [one["id"] for one in life.daemon.history.runs(limit=9)] == [run]
