@@ -22,7 +22,13 @@ from parachuted.vault import VaultPath, printable
 class SearchQuery(Sent):
     """What is sought: words; "a phrase"; begin*; tag:, path:, title: or any frontmatter key:value; -without. `in`: a folder, or a part."""
 
-    q: str
+    q: Annotated[
+        str,
+        Field(
+            description='words, "a phrase", begin* (one letter: in titles), tag:x, path:x, title:x, any key:value, -without',
+            examples=["a*"],
+        ),
+    ]
     within: Annotated[
         str,
         Field(alias="in", description=f"a folder of the vault, or a part of notes: {', '.join(PARTS)} (a folder of such a name: `title/`)"),

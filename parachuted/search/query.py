@@ -11,7 +11,7 @@ from parachuted.search.words import cut, facet, is_spaceless, plain, words_of, w
 
 LONGEST = 1_000
 MOST_TERMS = 32
-_SHORTEST_BEGINNING = 2
+_SHORTEST_BEGINNING = 2  # one letter begins too many words to look for them in whole texts
 _TERM = re.compile(r"(?P<minus>-?)(?:(?P<key>[^\W\d_][\w-]*):)?(?:\"(?P<phrase>[^\"]*)(?:\"|\Z)|(?P<word>[^\s\"]+))?", re.UNICODE)
 _BLANK = re.compile(r"\s+")
 _COLUMNS = {"title": "title", "heading": "headings", "headings": "headings", "body": "body", "path": "place"}
@@ -68,6 +68,7 @@ class _Reading:
         self._sought: list[str] = []
         self._facets: list[str] = []
         self._unwanted: list[str] = []
+        self._letters: list[tuple[str, Term]] = []
         self._terms: list[Term] = []
 
     def take(self, match: re.Match[str]) -> None:
@@ -84,11 +85,15 @@ class _Reading:
             self._facets.append(expression)
         else:
             self._sought.append(expression)
-        if len(self._sought) + len(self._facets) + len(self._unwanted) > MOST_TERMS:
+        if sum(map(len, (self._sought, self._facets, self._unwanted, self._letters))) > MOST_TERMS:
             raise QueryError(f"the query holds more than {MOST_TERMS} terms")
 
     def query(self, part: str | None, within: Sequence[Sequence[str]]) -> Query:
-        """What was read."""
+        """What was read. One letter with a star is looked for in titles, where it stands alone; beside words it narrows too little."""
+        if self._letters and not self._sought:
+            self._sought = [expression for expression, _term in self._letters]
+            self._terms = [term for _expression, term in self._letters]
+            part = part or "title"
         if not self._sought and not self._facets:
             raise QueryError("write what to look for, such as a word" + (", besides what is to be left out" if self._unwanted else ""))
         sought = " AND ".join(self._sought)
@@ -110,32 +115,32 @@ class _Reading:
         words = words_of(value)
         if not words:
             return None
+        term = Term(tuple(words), is_beginning)
+        if is_beginning and not minus and len(words) == 1 and len(words[0]) < _SHORTEST_BEGINNING and not is_spaceless(words[0]):
+            self._letters.append((_phrase(value, is_beginning=True), term))
+            return None
         if not minus:
-            self._terms.append(Term(tuple(words), is_beginning))
-        return _phrase(value, words, is_beginning=is_beginning)
+            self._terms.append(term)
+        return _phrase(value, is_beginning=is_beginning)
 
     def _keyed(self, key: str, value: str, is_beginning: bool) -> str | None:  # noqa: FBT001
         words = words_of(value)
         if key in _COLUMNS:
             beginning = is_beginning or (key == "path" and bool(words) and len(words[-1]) >= _SHORTEST_BEGINNING)
-            return f"{{{_COLUMNS[key]}}} : {_phrase(value, words, is_beginning=beginning)}" if words else None
+            return f"{{{_COLUMNS[key]}}} : {_phrase(value, is_beginning=beginning)}" if words else None
         if key in {"tag", "tags"}:
             tag = plain(value).strip("#/*")
             if not tag:
                 return _word(facet("key", "tags"))
-            return f"{{tags}} : {_phrase(value, words, is_beginning=True)}" if is_beginning and words else _word(facet("tag", tag))
+            return f"{{tags}} : {_phrase(value, is_beginning=True)}" if is_beginning and words else _word(facet("tag", tag))
         if not words:
             return _word(facet("key", key))
         valued = " AND ".join(_word(facet("value", f"{key}\n{word}")) for word in words[:MOST_TERMS])
-        return f"(({valued}) OR {_phrase(f'{key} {value}', [*words_of(key), *words], is_beginning=is_beginning)})"
+        return f"(({valued}) OR {_phrase(f'{key} {value}', is_beginning=is_beginning)})"
 
 
-def _phrase(value: str, words: Sequence[str], *, is_beginning: bool) -> str:
-    if not is_beginning:
-        return _word(_letters(value))
-    if len(words[-1]) < _SHORTEST_BEGINNING and not is_spaceless(words[-1]):
-        raise QueryError(f"write at least {_SHORTEST_BEGINNING} letters before *")
-    return f"{_word(_letters(value))} *"
+def _phrase(value: str, *, is_beginning: bool) -> str:
+    return f"{_word(_letters(value))} *" if is_beginning else _word(_letters(value))
 
 
 def _letters(value: str) -> str:
