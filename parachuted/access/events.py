@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, Self, TypeAlias
+from typing import NamedTuple, Protocol, Self, TypeAlias
 
 from parachuted.access.fields import FieldKind, fits, paths_in, without_words
 from parachuted.access.paths import is_code, is_hidden
@@ -51,27 +51,46 @@ class EventShape(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
 class EventValues:
-    """What is so of an event's data whoever listens: looked at once, when it is published.
+    """What is so of an event's data whoever listens: looked at when the first listener asks, and no further than needed."""
 
-    `named` are the paths that it names; None where a field that holds paths holds something else. `is_plain`: each value is of the kind
-    that was declared, and none holds words.
-    """
+    __slots__ = ("_data", "_is_plain", "_kind", "_paths")
 
-    named: tuple[str, ...] | None
+    def __init__(self, kind: EventShape, data: Data) -> None:
+        self._kind, self._data = kind, data
+        self._paths: EventPaths | None = None
+        self._is_plain: bool | None = None
+
+    @property
+    def paths(self) -> EventPaths:
+        """The paths that it names."""
+        if self._paths is None:
+            self._paths = EventPaths.of(self._kind, self._data)
+        return self._paths
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether each value is of the kind that was declared, and none holds words."""
+        if self._is_plain is None:
+            fields = self._kind.fields
+            self._is_plain = all(
+                (one := fields.get(name)) is not None and one not in _WORDS and fits(one, value) for name, value in self._data.items()
+            )
+        return self._is_plain
+
+
+class EventPaths(NamedTuple):
+    """The paths that an event names; None where a field that holds paths holds something else."""
+
+    named: list[str] | None
     has_hidden: bool
     has_code: bool
-    is_plain: bool
 
     @classmethod
     def of(cls, kind: EventShape, data: Data) -> Self:
         """Look at them."""
-        found = paths_named(kind, data)
-        named = None if found is None else tuple(found)
-        fields = kind.fields
-        is_plain = all((one := fields.get(name)) is not None and one not in _WORDS and fits(one, value) for name, value in data.items())
-        return cls(named, any(map(is_hidden, named or ())), any(map(is_code, named or ())), is_plain)
+        named = paths_named(kind, data)
+        return cls(named, any(map(is_hidden, named or ())), any(map(is_code, named or ())))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,12 +121,12 @@ class EventFilter:
     def heard(self, kind: EventShape, data: Data, values: EventValues | None = None) -> tuple[str, Data] | None:
         """The name and the data of the event as it exists for the listener, the very same data where nothing is left out; or None.
 
-        `values`: what `EventValues.of` found, where that is known already.
+        `values`: the event's, where others ask for them too.
         """
         if self.hears_all or (self.module is not None and kind.publisher == self.module):
             return kind.name, data
         grant = self.files if self.module is not None else self._granted(kind.scope)
-        return None if grant is None else self._within(grant, kind, data, values or EventValues.of(kind, data))
+        return None if grant is None else self._within(grant, kind, data, values or EventValues(kind, data))
 
     def _granted(self, scope: str) -> Grant | None:
         """Reckoned once for each module whose events there are."""
@@ -120,10 +139,10 @@ class EventFilter:
         reads = grant if self.module is not None else self._granted(VAULT) or _NOTHING
         sees_all = self.module is None and grant.alternatives is None
         reads_all = self.module is None and reads.alternatives is None
-        named = values.named
+        named, has_hidden, has_code = values.paths
         if named is None:  # a path in disguise: who may hear of it cannot be said
             return (kind.name, data) if sees_all and reads_all else None
-        all_exist = not values.has_hidden and not (self.module is not None and values.has_code)
+        all_exist = not has_hidden and not (self.module is not None and has_code)
         seen = named if all_exist and sees_all else [path for path in named if (all_exist or self._exists(path)) and grant.sees(path)]
         name, shown = kind.name, data
         if len(seen) < len(named):
@@ -132,7 +151,7 @@ class EventFilter:
             name, shown = _moved(data, seen[0])
         elif not named and not sees_all and not self._hears_of_no_path(kind):
             return None
-        if values.is_plain or (sees_all and reads_all):
+        if (sees_all and reads_all) or values.is_plain:
             return name, shown
         text = reads_all or (bool(seen) and (reads == grant or all(map(reads.sees, seen))))
         may = {FieldKind.TEXT: text, FieldKind.TEXTS: text, FieldKind.FREE: reads_all, FieldKind.MESSAGE: sees_all}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
@@ -9,6 +10,7 @@ from types import MappingProxyType
 _LONGEST_ID = 200
 _LONGEST_PATH = 4096
 _MOST_IDS = 10_000
+_WORD_END = re.compile(r"[ /\\]")
 _NO_NAMES = frozenset({"", ".", ".."})
 
 
@@ -89,7 +91,7 @@ def _is_path(value: object) -> bool:
 
 
 def _is_id(value: object) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= _LONGEST_ID and value.isprintable() and not set(" /\\").intersection(value)
+    return isinstance(value, str) and 0 < len(value) <= _LONGEST_ID and value.isprintable() and _WORD_END.search(value) is None
 
 
 def _is_list(value: object, is_one: Callable[[object], bool]) -> bool:

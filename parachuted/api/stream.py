@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from parachuted.access.events import EventFilter
 from parachuted.api.route import Call, Media, Route
@@ -107,8 +107,9 @@ class EventStreams:
 
     def recheck(self) -> None:
         """End the streams of those who would not be let in as they were: their key is gone, over, or says otherwise."""
+        verdicts = {key: self._holds(one) for key, one in {id(reader.identity): reader.identity for reader in self._readers}.items()}
         for reader in tuple(self._readers):
-            if not self._holds(reader.identity):
+            if not verdicts[id(reader.identity)]:
                 self._readers.discard(reader)
                 reader.end()
 
@@ -155,14 +156,27 @@ class _Reader:
         self._response, self._transport, self._patience = response, call.request.transport, patience
         self._waiting: deque[bytes] = deque()
         self._awake = asyncio.Event()
-        self._is_writing = self._is_over = False
+        self._is_chunked = call.request.version >= HttpVersion11  # what aiohttp makes of an answer without a length
+        self._is_prepared = self._is_writing = self._is_over = False
 
     def take(self, data: bytes) -> None:
-        """Send it when its turn comes; drop the reader when too much waits already."""
+        """Send it when its turn comes, which is now where nothing waits; drop the reader when too much waits already."""
+        if self._send_now(data):
+            return
         self._waiting.append(data)
         self._awake.set()
         if self._is_writing and len(self._waiting) > self._patience.waiting:
             self.drop()
+
+    def _send_now(self, data: bytes) -> bool:
+        """Whether it was handed to the connection without waking `follow`, which costs ten times as much."""
+        transport = self._transport
+        if transport is None or self._waiting or not self._is_prepared or self._is_writing or self._is_over:
+            return False
+        if transport.is_closing() or transport.get_write_buffer_size():
+            return False
+        transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
+        return True
 
     def drop(self) -> None:
         """Cut the connection, also while a write waits for the reader."""
@@ -204,5 +218,6 @@ class _Reader:
         try:
             async with asyncio.timeout(self._patience.write_s):
                 await self._response.write(data)
+            self._is_prepared = True  # aiohttp keeps the headers back until the first write
         finally:
             self._is_writing = False

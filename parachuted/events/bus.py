@@ -26,7 +26,10 @@ class Event:
     kind: EventKind
     timestamp: datetime
     data: Mapping[str, object]
-    values: EventValues | None = field(default=None, repr=False, compare=False)
+    values: EventValues = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", EventValues(self.kind, self.data))
 
     @property
     def event(self) -> str:
@@ -41,7 +44,7 @@ class Event:
         name, data = found
         if data is self.data and name == self.kind.name:
             return self
-        return replace(self, kind=self.kind if name == self.kind.name else CATALOG[name], data=data, values=None)
+        return replace(self, kind=self.kind if name == self.kind.name else CATALOG[name], data=data)
 
 
 class Bus:
@@ -68,7 +71,7 @@ class Bus:
         """
         kind = FACTS.get(event) or self._declared[event]
         self._count += 1
-        happened = Event(id=self._count, kind=kind, timestamp=self._clock(), data=data, values=EventValues.of(kind, data))
+        happened = Event(id=self._count, kind=kind, timestamp=self._clock(), data=data)
         self._last.append(happened)
         self._untold.append(happened)
         if not self._is_telling:
