@@ -14,6 +14,7 @@ from parachuted.api.answers import json_answer
 from parachuted.api.fields import Path, Sent, Whole
 from parachuted.api.parts import Parts
 from parachuted.api.route import Call, Route
+from parachuted.api.watching import refusing_to_watch_beyond
 from parachuted.api.writable import refuse_programs
 from parachuted.errors import NotFoundError
 from parachuted.keys import Grant
@@ -111,7 +112,13 @@ class History:
         path = self._place(call, body.path)
         call.touched.append(path)
         done = await self._parts.restore.restore(
-            path, run=body.run, after=body.after, version=body.version, base=body.base, sees=call.reading.sees
+            path,
+            run=body.run,
+            after=body.after,
+            version=body.version,
+            base=body.base,
+            sees=call.reading.sees,
+            refuse=refusing_to_watch_beyond(call.reading, self._parts.store),
         )
         return json_answer(
             told.RestoredTold(
