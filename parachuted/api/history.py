@@ -100,7 +100,7 @@ class History:
         files = [one for one in await asyncio.to_thread(self._parts.past.diff, runs) if _sees(call.sight, one)]
         known = {run for one in files for run in one.runs}
         listed = [str(run["id"]) for run in runs if run["id"] in known or call.runs.exists(run)]
-        if name not in listed and not files:
+        if name not in listed:
             raise NotFoundError(f"there is no run {printable(name[:80])}; `parachute runs` lists them")
         return json_answer(told.RunDiff(run=name, runs=listed, files=[_changed(one, call.reading) for one in files]))
 

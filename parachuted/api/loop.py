@@ -171,7 +171,7 @@ class Loop:
         """`GET /api/why?path=&line=`."""
         query = call.query(WhyQuery)
         path, line = call.sight.find(query.path), query.line
-        lines = await asyncio.to_thread(self._parts.why.lines, path)
+        lines = await asyncio.to_thread(self._parts.why.lines, path, sees=call.sight.sees)
         if line is not None and line > len(lines):
             raise NotFoundError(f"{printable(path)} has {len(lines)} lines")
         chosen = lines if line is None else lines[line - 1 : line]
