@@ -14,6 +14,7 @@ from parachuted.api.answers import json_answer
 from parachuted.api.fields import Path, Sent, Whole
 from parachuted.api.parts import Parts
 from parachuted.api.route import Call, Route
+from parachuted.api.watching import refusing_to_watch_beyond
 from parachuted.api.writable import refuse_programs
 from parachuted.errors import NotFoundError
 from parachuted.keys import Grant
@@ -99,7 +100,7 @@ class History:
         files = [one for one in await asyncio.to_thread(self._parts.past.diff, runs) if _sees(call.sight, one)]
         known = {run for one in files for run in one.runs}
         listed = [str(run["id"]) for run in runs if run["id"] in known or call.runs.exists(run)]
-        if name not in listed and not files:
+        if name not in listed:
             raise NotFoundError(f"there is no run {printable(name[:80])}; `parachute runs` lists them")
         return json_answer(told.RunDiff(run=name, runs=listed, files=[_changed(one, call.reading) for one in files]))
 
@@ -111,7 +112,13 @@ class History:
         path = self._place(call, body.path)
         call.touched.append(path)
         done = await self._parts.restore.restore(
-            path, run=body.run, after=body.after, version=body.version, base=body.base, sees=call.reading.sees
+            path,
+            run=body.run,
+            after=body.after,
+            version=body.version,
+            base=body.base,
+            sees=call.reading.sees,
+            refuse=refusing_to_watch_beyond(call.reading, self._parts.store),
         )
         return json_answer(
             told.RestoredTold(

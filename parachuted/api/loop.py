@@ -17,6 +17,7 @@ from parachuted.api.answers import json_answer
 from parachuted.api.fields import Path, Sent, Whole
 from parachuted.api.parts import Parts
 from parachuted.api.route import Call, Route
+from parachuted.api.watching import refusing_to_watch_beyond
 from parachuted.bubbling import Plan, plan_for
 from parachuted.errors import NotFoundError, StorageFailedError
 from parachuted.tasks import Task
@@ -146,7 +147,8 @@ class Loop:
         writing = call.identity.grant("vault", "write")
         if writing is None:
             raise web.HTTPForbidden(text="an undo writes notes, so it takes a key with vault:write")
-        undone = await self._parts.undo.undo(name, may_write=lambda path: writing.sees(path) and call.sight.sees(path))
+        refuse = refusing_to_watch_beyond(call.reading, self._parts.store)
+        undone = await self._parts.undo.undo(name, may_write=lambda path: writing.sees(path) and call.sight.sees(path), refuse=refuse)
         kept = {path: list(texts) if call.reading.sees(path) else [] for path, texts in undone.kept.items()}
         return json_answer({"runs": list(undone.runs), "paths": list(undone.paths), "kept": kept, "undo": undone.undo})
 
@@ -169,7 +171,7 @@ class Loop:
         """`GET /api/why?path=&line=`."""
         query = call.query(WhyQuery)
         path, line = call.sight.find(query.path), query.line
-        lines = await asyncio.to_thread(self._parts.why.lines, path)
+        lines = await asyncio.to_thread(self._parts.why.lines, path, sees=call.sight.sees)
         if line is not None and line > len(lines):
             raise NotFoundError(f"{printable(path)} has {len(lines)} lines")
         chosen = lines if line is None else lines[line - 1 : line]

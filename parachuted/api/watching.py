@@ -7,7 +7,7 @@ from collections.abc import Callable
 from parachuted.bubbling import watched_beyond
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.keys import Grant, Identity
-from parachuted.vault import Store, VaultPath, printable
+from parachuted.vault import RefuseText, Store, VaultPath, printable
 
 _NOTHING = Grant(alternatives=())
 
@@ -33,3 +33,8 @@ def refuse_watching_beyond(
     new = watched_beyond(grant, path, before, edited(before), was=was)
     if new is not None:
         raise EditRefusedError(f"{printable(path)} may not watch {printable(new)} by this key, which may not read all of that")
+
+
+def refusing_to_watch_beyond(grant: Grant, store: Store) -> RefuseText:
+    """The same of a text that is to come back, by an undo or a restore."""
+    return lambda path, text, was: refuse_watching_beyond(grant, store, path, lambda _now: text, was=was)

@@ -11,7 +11,21 @@ from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
 from parachuted.tools.act import new_act
 from parachuted.tools.context_files import finished
 from parachuted.tools.past import SHORT, Past
-from parachuted.vault import RESTORE, Author, History, Objects, Store, VaultPath, Version, Written, printable, version_named
+from parachuted.vault import (
+    NOTE_SUFFIXES,
+    RESTORE,
+    Author,
+    History,
+    Objects,
+    RefuseText,
+    Store,
+    VaultPath,
+    Version,
+    Written,
+    printable,
+    refuse_nothing,
+    version_named,
+)
 
 _LARGEST_MERGED = 4 << 20
 
@@ -48,14 +62,14 @@ class Restore:
 
     async def restore(
         self, path: VaultPath, *, run: str | None = None, after: bool = False, version: str | None = None, base: str | None = None,
-        sees: Callable[[str], bool] = lambda _path: True,
+        sees: Callable[[str], bool] = lambda _path: True, refuse: RefuseText = refuse_nothing,
     ) -> Restored:  # fmt: skip
         """Give the file the text that it had before (or `after`) the run, or in the version whose digest begins so.
 
         `base` is the digest of the text that is meant to be replaced (None: whatever is there): when another is there by now, both
         changes of it are brought together. What the file said where they do not see it (`sees`), before it was moved, does not exist for
         them. Raises NotFoundError, EditRefusedError when that is not to be had, and ConflictError, with
-        both texts, when the file has changed in the same place.
+        both texts, when the file has changed in the same place; what `refuse` raises of the text of a note.
         """
         async with self._turn:
             chosen = await asyncio.to_thread(self._chosen, path, run, version, sees, after=after)
@@ -64,7 +78,7 @@ class Restore:
             if stood is not None:
                 self._stood_at[digest] = stood
             try:
-                restored = await finished(self._put, path, chosen, base, run, sees)
+                restored = await finished(self._put, path, chosen, base, run, sees, refuse)
                 if restored.run is not None:
                     await self._notice([path])
             finally:
@@ -115,8 +129,12 @@ class Restore:
             return first
         return versions[places[0] - 1] if places[0] else Version(path=first.path, digest=None, by=first.by, kind="deleted")
 
-    def _put(self, path: VaultPath, chosen: Version, base: str | None, run: str | None, sees: Callable[[str], bool]) -> Restored:
+    def _put(
+        self, path: VaultPath, chosen: Version, base: str | None, run: str | None, sees: Callable[[str], bool], refuse: RefuseText
+    ) -> Restored:  # fmt: skip
         digest = self._kept(path, str(chosen.digest))
+        if path.endswith(NOTE_SUFFIXES):
+            refuse(path, self._objects.get(digest) or b"", path)
         try:
             present: str | None = self._store.read(path, keep=True).digest
         except NotFoundError:

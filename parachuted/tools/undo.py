@@ -16,7 +16,21 @@ from parachuted.events import Bus
 from parachuted.tools.account import RUNNING, causes_of, has_ended
 from parachuted.tools.act import Act, in_force, new_act
 from parachuted.tools.context_files import finished
-from parachuted.vault import UNDO, Author, History, Objects, Reverted, Store, VaultPath, Write, printable, revert, revert_move
+from parachuted.vault import (
+    UNDO,
+    Author,
+    History,
+    Objects,
+    RefuseText,
+    Reverted,
+    Store,
+    VaultPath,
+    Write,
+    printable,
+    refuse_nothing,
+    revert,
+    revert_move,
+)
 
 _MOST_MOVES = 100
 _BEYOND = "what this run and those that followed wrote is now, in part, where you may not write; nothing was undone"
@@ -50,14 +64,17 @@ class Undo:
         self._clock, self._notice = clock, notice
         self._turn = asyncio.Lock()
 
-    async def undo(self, run: str, *, may_write: Callable[[str], bool] = _anywhere) -> Undone:
+    async def undo(
+        self, run: str, *, may_write: Callable[[str], bool] = _anywhere, refuse: RefuseText = refuse_nothing
+    ) -> Undone:  # fmt: skip
         """Take back a run and what followed from it, but for what was taken back before. One at a time.
 
         `may_write` is asked of each file, where it was written and where it is now, before anything is done: ActRefusedError where it
-        says no. Raises NotFoundError when there is no such run, EditRefusedError when it was undone already or is not over.
+        says no. A file whose text `refuse` raises for stays as it is, and is told as kept.
+        Raises NotFoundError when there is no such run, EditRefusedError when it was undone already or is not over.
         """
         async with self._turn:
-            act, reverted = await finished(self._take_back, run, may_write)
+            act, reverted = await finished(self._take_back, run, may_write, refuse)
             await self._notice([item.path for item in reverted if item.changed])
         undone = Undone(
             runs=act.takes_back,
@@ -71,7 +88,9 @@ class Undo:
         )  # fmt: skip
         return undone
 
-    def _take_back(self, run: str, may_write: Callable[[str], bool] = _anywhere) -> tuple[Act, list[Reverted]]:
+    def _take_back(
+        self, run: str, may_write: Callable[[str], bool] = _anywhere, refuse: RefuseText = refuse_nothing
+    ) -> tuple[Act, list[Reverted]]:  # fmt: skip
         """All of it, in one thread: what is written is not done by halves when the caller goes."""
         followed = self.followed(run)
         names = [str(one["id"]) for one in followed]
@@ -81,7 +100,7 @@ class Undo:
         reason = f"{'did again what was undone with' if is_redo else 'took back'} {run}"
         act = new_act(UNDO, self._clock(), watcher=str(followed[-1]["watcher"]), reason=reason, takes_back=names)
         act.begin(self._history)
-        reverted = self.take_back(names, act.author, may_write)
+        reverted = self.take_back(names, act.author, may_write, refuse)
         for one in followed:
             in_force(self._history, one, {"at": self._clock().isoformat(), "with": run, "run": act.run})
         more = f" and {len(names) - 1} that followed from it" if len(names) > 1 else ""
@@ -92,24 +111,27 @@ class Undo:
         return act, reverted
 
     def take_back(
-        self, runs: Iterable[str], author: Author | None = None, may_write: Callable[[str], bool] = _anywhere
+        self, runs: Iterable[str], author: Author | None = None, may_write: Callable[[str], bool] = _anywhere,
+        refuse: RefuseText = refuse_nothing,
     ) -> list[Reverted]:  # fmt: skip
         """Revert every write of these runs, the newest first; what cannot be reverted is told as kept. Blocks on the disk."""
         by = author or Author(by=UNDO)
-        return [item for came, gone in _steps(self._writes_of(runs)) for item in self._revert(came, gone, by, may_write)]
+        return [item for came, gone in _steps(self._writes_of(runs)) for item in self._revert(came, gone, by, may_write, refuse)]
 
     def _writes_of(self, runs: Iterable[str]) -> list[Write]:
         """The newest first."""
         return sorted((write for run in runs for write in self._history.writes_by(run)), key=lambda write: -write.id)
 
-    def _revert(self, write: Write, gone: Write | None, author: Author, may_write: Callable[[str], bool]) -> Sequence[Reverted]:
+    def _revert(
+        self, write: Write, gone: Write | None, author: Author, may_write: Callable[[str], bool], refuse: RefuseText
+    ) -> Sequence[Reverted]:  # fmt: skip
         try:
             if gone is not None:
-                return revert_move(write, gone, self._store, author)
+                return revert_move(write, gone, self._store, author, refuse=refuse)
             place = self._place_of(write)
             if not may_write(place):  # it was moved in this very moment
                 return [Reverted(path=VaultPath(write.path), changed=False)]
-            return [revert(write, self._store, self._objects, author, at=place)]
+            return [revert(write, self._store, self._objects, author, at=place, refuse=refuse)]
         except ParachuteError as error:
             return [Reverted(path=VaultPath(write.path), changed=False, kept=(error.message,))]
 

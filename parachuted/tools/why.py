@@ -7,7 +7,7 @@ stays the same.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -55,13 +55,13 @@ class Why:
     def __init__(self, store: Store, objects: Objects, history: History) -> None:
         self._store, self._objects, self._history = store, objects, history
 
-    def lines(self, path: VaultPath) -> list[LineOrigin]:
+    def lines(self, path: VaultPath, *, sees: Callable[[str], bool] = lambda _path: True) -> list[LineOrigin]:
         """Where each line of the file comes from, wherever the file was then. What was there before the first known write is a person's,
-        unless there was more to know once. Blocks on the disk.
+        unless there was more to know once. What the file was where `sees` does not see it counts as earlier. Blocks on the disk.
         """
         content = self._store.read(path)
         present = _lines_of(content.data)
-        origins = _Tracing(self._versions(path, content.digest, present)).trace()
+        origins = _Tracing(self._versions(path, content.digest, present, sees)).trace()
         return [_origin(number, line, origins.get(number)) for number, line in enumerate(present)]
 
     def run(self, run: str) -> Mapping[str, object] | None:
@@ -83,10 +83,14 @@ class Why:
             names += parents
         return found
 
-    def _versions(self, path: VaultPath, digest: str, present: _Lines) -> list[_Version]:
+    def _versions(self, path: VaultPath, digest: str, present: _Lines, sees: Callable[[str], bool]) -> list[_Version]:
         """The texts that are known of the file, oldest first. One that is no longer kept hides who wrote what came with the next."""
         trail = trail_of(self._history, path, digest)
-        is_hidden = len(trail) > _MOST_VERSIONS or any(self._history.pruned(one) for one in {path, *(one.path for one in trail)})
+        elsewhere = max((number + 1 for number, one in enumerate(trail) if not sees(one.path)), default=0)
+        trail = trail[elsewhere:]
+        is_hidden = (
+            elsewhere > 0 or len(trail) > _MOST_VERSIONS or any(self._history.pruned(one) for one in {path, *(one.path for one in trail)})
+        )
         versions: list[_Version] = []
         known = trail[-_MOST_VERSIONS:]
         for version, following in zip_longest(known, known[1:]):

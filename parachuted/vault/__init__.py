@@ -22,7 +22,7 @@ from parachuted.vault.paths import VaultPath, printable, refusal
 from parachuted.vault.recovery import Recovery
 from parachuted.vault.rescue import rescue
 from parachuted.vault.retention import Keep, Pruned, Retention, Size
-from parachuted.vault.revert import Reverted, revert, revert_move
+from parachuted.vault.revert import RefuseText, Reverted, refuse_nothing, revert, revert_move
 from parachuted.vault.root import Content, VaultRoot, digest_of, digest_of_open, named_errors
 from parachuted.vault.scanner import Scanner
 from parachuted.vault.seen import NOTE_SUFFIXES, Scan, Seen
@@ -61,6 +61,7 @@ __all__ = [
     "Problem",
     "Pruned",
     "Recovery",
+    "RefuseText",
     "ReplaceAll",
     "ReplaceSection",
     "Retention",
@@ -100,6 +101,7 @@ __all__ = [
     "parse_note",
     "printable",
     "refusal",
+    "refuse_nothing",
     "rescue",
     "resolve",
     "resolve_target",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from parachuted.errors import ConflictError, NotFoundError
 from parachuted.vault.history import Author, Write
@@ -15,6 +16,12 @@ from parachuted.vault.store import Store
 
 _ATTEMPTS = 5
 _MOST_LINES = 5000
+RefuseText: TypeAlias = Callable[[VaultPath, bytes, VaultPath], None]
+"""Is given a path, the text that it would get, and where that note is now; raises a ParachuteError where that may not be written."""
+
+
+def refuse_nothing(_path: VaultPath, _text: bytes, _was: VaultPath) -> None:
+    """Any text may be written anywhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,26 +33,31 @@ class Reverted:
     kept: tuple[str, ...] = ()
 
 
-def revert(write: Write, store: Store, objects: Objects, author: Author, *, at: VaultPath | None = None) -> Reverted:
+def revert(
+    write: Write, store: Store, objects: Objects, author: Author, *, at: VaultPath | None = None, refuse: RefuseText = refuse_nothing
+) -> Reverted:  # fmt: skip
     """Undo one write; `at` is where the file is now, if it has moved since.
 
-    Raises StorageFailedError; NotFoundError when the text before it is no longer kept.
+    Raises StorageFailedError; NotFoundError when the text before it is no longer kept; what `refuse` raises of the text to be written.
     """
     path = at if at is not None else VaultPath(write.path)
     for _ in range(_ATTEMPTS):
         try:
-            return _revert(path, write, store, objects, author)
+            return _revert(path, write, store, objects, author, refuse)
         except ConflictError:
             continue  # saved by someone between our read and our write: look again
     return Reverted(path=path, changed=False, kept=("the file is being changed too quickly",))
 
 
-def revert_move(came: Write, gone: Write, store: Store, author: Author) -> tuple[Reverted, Reverted]:
+def revert_move(
+    came: Write, gone: Write, store: Store, author: Author, *, refuse: RefuseText = refuse_nothing
+) -> tuple[Reverted, Reverted]:  # fmt: skip
     """Undo a move, of whose two writes one says where the file came to and the other where it was. What was written there since moves
-    back too. A file that is where it came to no longer stays where it is. Raises StorageFailedError.
+    back too. A file that is where it came to no longer stays where it is. Raises StorageFailedError, and what `refuse` raises.
     """
     target, source = VaultPath(came.path), VaultPath(gone.path)
     try:
+        refuse(source, store.read(target).data, target)
         store.move(target, source, author)
     except NotFoundError:
         return Reverted(path=target, changed=False), Reverted(path=source, changed=False)
@@ -55,7 +67,7 @@ def revert_move(came: Write, gone: Write, store: Store, author: Author) -> tuple
     return Reverted(path=target, changed=True), Reverted(path=source, changed=True)
 
 
-def _revert(path: VaultPath, write: Write, store: Store, objects: Objects, author: Author) -> Reverted:
+def _revert(path: VaultPath, write: Write, store: Store, objects: Objects, author: Author, refuse: RefuseText) -> Reverted:
     before = _kept_text(write.before, objects, path)
     after = _kept_text(write.after, objects, path)
     try:
@@ -63,6 +75,7 @@ def _revert(path: VaultPath, write: Write, store: Store, objects: Objects, autho
     except NotFoundError:
         if write.after is not None or before is None:
             return Reverted(path=path, changed=False)
+        refuse(path, before, path)
         store.create(path, before, author)
         return Reverted(path=path, changed=True)
     if before is None:
@@ -70,6 +83,7 @@ def _revert(path: VaultPath, write: Write, store: Store, objects: Objects, autho
     if after is None:
         return Reverted(path=path, changed=False, kept=("there is a newer file of that name",))
     merged = _taken_out(before, after, present.data)
+    refuse(path, merged.data, path)
     written = store.replace(path, merged.data, author, base=present.digest)
     return Reverted(path=path, changed=written.changed, kept=merged.kept)
 

@@ -168,3 +168,31 @@ async def test_what_a_file_said_where_the_caller_does_not_see_it_is_neither_coun
         assert (status, (vault / "Projects/x.md").read_text()) == (404, "public\n"), says
         assert (await post(life, "/api/history/restore", body))["version"] == hidden
     assert (vault / "Projects/x.md").read_text() == "secret\n"
+
+
+async def test_who_wrote_a_line_where_the_caller_does_not_see_it_is_not_told(live: Live, pair):
+    save(pair / "Private/w.md", note("W", watch=["Projects/garden"]))
+    async with live() as life:
+        await run_once(life)
+        await life.settled()
+        (run,) = [one["id"] for one in (await get(life, "/api/runs"))["runs"] if one["watcher"] == "Private/w.md"]
+        await post(life, "/api/notes/Private/w.md/move", {"to": "Projects/w.md"})
+        theirs = {"headers": key_of(life, "curator:read", "vault:read", paths=["Projects/**"])}
+        _status, told = await call(life, "GET", "/api/why?path=Projects/w.md", **theirs)
+        all_told = await get(life, "/api/why?path=Projects/w.md")
+
+    assert {(one["by"], one["at"], one["run"]) for one in told["lines"]} == {("earlier", None, None)}
+    assert (told["runs"], list(all_told["runs"])) == ({}, [run])
+
+
+async def test_a_run_that_the_caller_does_not_see_is_not_told_by_what_followed_from_it(live: Live, pair):
+    save(pair / "Private/w.md", note("W", watch=["Projects/garden"]))
+    save(pair / "Open/v.md", note("V", watch=["Private/w.md"]))
+    async with live() as life:
+        await run_once(life)
+        await life.settled()
+        runs = {one["watcher"]: one["id"] for one in (await get(life, "/api/runs"))["runs"]}
+        theirs = {"headers": key_of(life, "curator:read", "vault:read", paths=["Open/**"])}
+        told = [(await call(life, "GET", f"/api/runs/{runs[path]}/diff", **theirs))[0] for path in ("Private/w.md", "Open/v.md")]
+
+    assert told == [404, 200]

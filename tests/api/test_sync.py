@@ -348,3 +348,17 @@ async def test_more_than_a_fifth_of_the_vault_goes_only_when_it_is_confirmed(liv
     assert "confirm=true" in at_once["message"]
     assert [answer["deleted"] for answer in in_pieces] == [4, 4, 0, 0, 0]
     assert (confirmed["deleted"], later["deleted"], left, indexed) == (42, 1, [], 0)
+
+
+@pytest.mark.parametrize("hidden", [0, 50])
+async def test_a_key_with_paths_confirms_by_the_files_that_it_sees(live: Live, vault, hidden):
+    for number in range(hidden):
+        save(vault / f"Private/note-{number}.md", "note\n")
+    for number in range(4):
+        save(vault / f"Daily/note-{number}.md", "note\n")
+    async with live() as life:
+        paths = urlencode([("root", "Daily"), ("paths", "note-0.md"), ("paths", "note-1.md")])
+        headers = key_of(life, "vault:write", paths=["Daily/**"])
+        _status, answer = await call(life, "DELETE", f"/api/sync/files?{paths}", headers=headers)
+
+    assert (answer["confirm_needed"], answer["message"].partition(" are ")[0]) == (True, "2 of 4 files")

@@ -79,3 +79,26 @@ async def test_who_reads_all_may_watch_all(live: Live, vault):
     async with live() as life:
         for key in ({}, key_of(life, "vault:read,write"), key_of(life, "*:read,write,admin")):
             assert (await call(life, "PUT", "/api/notes/Open/spy.md", data=text("**"), headers=key))[0] == 200, json.dumps(key)
+
+
+async def test_neither_a_restore_nor_an_undo_brings_back_what_a_key_may_not_have_watched(live: Live, vault):
+    save(vault / "Hidden/x.md", note("Hidden"))
+    save(vault / "Open/spy.md", note("Spy", watch=["Hidden/*.md"]))
+    async with live() as life:
+        key = key_of(life, "vault:read,write", "curator:read", "curator:write", paths=["Open/**"])
+        wide = (await call(life, "GET", "/api/notes/Open/spy.md"))[1]["hash"]
+        await call(life, "PATCH", "/api/notes/Open/spy.md", json={"key": "watch", "delete": True})
+        narrow = (await call(life, "GET", "/api/notes/Open/spy.md"))[1]["hash"]
+        restore = {"path": "Open/spy.md", "version": wide}
+        status, _ = await call(life, "POST", "/api/history/restore", json=restore, headers=key)
+        assert (status, "Hidden" in (vault / "Open/spy.md").read_text()) == (422, False)
+
+        assert (await call(life, "POST", "/api/history/restore", json=restore))[0] == 200  # whoever reads all may
+        _, done = await call(life, "POST", "/api/history/restore", json={**restore, "version": narrow})
+        status, undone = await call(life, "POST", f"/api/runs/{done['run']}/undo", headers=key)
+        assert (status, undone["paths"], list(undone["kept"])) == (200, [], ["Open/spy.md"])
+        assert "Hidden" not in (vault / "Open/spy.md").read_text()
+
+        await call(life, "DELETE", "/api/notes/Open/spy.md")
+        status, _ = await call(life, "POST", "/api/history/restore", json=restore, headers=key)
+        assert (status, (vault / "Open/spy.md").exists()) == (422, False)
