@@ -19,7 +19,7 @@ from parachuted import __version__
 from parachuted.access.look_back import is_looked_back, look_back, set_looked_back
 from parachuted.access.origins import Origins
 from parachuted.access.session_taint import SessionTaints
-from parachuted.agents import Backend, ClaudeSettings, Limits, choose_backend, find_credential, make_backend
+from parachuted.agents import Backend, ClaudeSettings, Finding, Limits, choose_backend, describe_credentials, find_credential, make_backend
 from parachuted.agents.at_work import AtWork
 from parachuted.agents.gateway import Gateway, Ledger, MoneyLimits
 from parachuted.agents.heavy import expect_heavy
@@ -559,10 +559,13 @@ class Daemon:
             rescan=self._rescan, check_notes=Doctor(self.store, self.index).check_notes,
             gateway=self.gateway, sandboxes=self.chosen.sandboxes,
             clock=self.clock, elapsed=self.elapsed.moment, started=self.clock(),
-            backend=self.chosen.backend.name, backend_reason=self.chosen.reason, most_cost_usd=cost,
+            backend=self.chosen.backend.name, backend_reason=self.chosen.reason, find_logins=self._find_logins, most_cost_usd=cost,
             model=self.settings.agent.model, full_every_s=self.settings.scan.full_every_s,
             is_watching_by=lambda: "polling" if self.noticer.polling else "events", end=self._end,
         )  # fmt: skip
+
+    def _find_logins(self) -> Sequence[Finding]:
+        return describe_credentials(self._ground.env, self.settings.vault, self._ground.user_home)
 
     async def _rescan(self, accept_missing: bool) -> None:  # noqa: FBT001  a seam for the API
         await self.noticer.rescan(accept_missing=accept_missing)

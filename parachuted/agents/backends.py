@@ -60,7 +60,7 @@ def choose_backend(
             return name, f"claude, since agent.backend says so, though {WITHOUT_AGENT_SDK}"
         return "offline", f"offline, with no model, since {WITHOUT_AGENT_SDK}"
     if base_url is not None:
-        sent = f", with the key {credential.where}" if credential is not None and credential.kind == "api_key" else ""
+        sent = f", with the key {credential.where}" if credential is not None and credential.kind in {"auth_token", "api_key"} else ""
         return "claude", f"claude, with the model server at {_without_login(base_url)}{sent}"
     if credential is not None or name == "claude":
         found = f"with the login {credential.where}" if credential is not None else "since agent.backend says so, though no login was found"

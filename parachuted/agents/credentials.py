@@ -11,12 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+BEARER_VARIABLE = "ANTHROPIC_AUTH_TOKEN"
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
 TOKEN_VARIABLE = "CLAUDE_CODE_OAUTH_TOKEN"  # noqa: S105 - the name of a variable
 _FILE = Path(".claude", ".credentials.json")
 _FILE_LIMIT = 64 * 1024
 
-Kind: TypeAlias = Literal["api_key", "oauth_token", "login_file"]
+Kind: TypeAlias = Literal["auth_token", "api_key", "oauth_token", "login_file"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,7 @@ def describe_credentials(env: Mapping[str, str], vault: Path, user_home: Path) -
 
 
 def _look(env: Mapping[str, str], vault: Path, user_home: Path, now: datetime) -> Iterator[Finding]:
+    yield _look_at_variable(env, BEARER_VARIABLE, "auth_token")
     yield _look_at_variable(env, KEY_VARIABLE, "api_key")
     yield _look_at_variable(env, TOKEN_VARIABLE, "oauth_token")
     for home, whose in ((vault, "the vault's"), (user_home, "your")):

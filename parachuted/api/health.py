@@ -1,11 +1,13 @@
-"""Health: whether the daemon is well, and what it is doing."""
+"""Health: whether the daemon is well, what it is doing, and where it looked for a login for the model."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 from dataclasses import asdict
 
 from aiohttp import web
+from typing_extensions import TypedDict
 
 from parachuted import __version__
 from parachuted.access.filter import AccessFilter
@@ -23,6 +25,21 @@ class HealthQuery(AppSent):
     detailed: str | None = None
 
 
+class Login(TypedDict):
+    """One place; `why` says what is there, or what is wrong with it."""
+
+    place: str
+    found: bool
+    why: str
+
+
+class Logins(TypedDict):
+    """`agent` is what follows from it, in a sentence."""
+
+    agent: str
+    looked: list[Login]
+
+
 class Health:
     """Answered from memory, since it is polled; only the Docker engine, for the details, is asked each time."""
 
@@ -30,12 +47,16 @@ class Health:
         self._parts = parts
 
     def routes(self) -> list[Route]:
-        """The one."""
+        """Both."""
         return [
             Route(
                 method="GET", path="/api/health", module="system", capability=None, reach="paths", handle=self.get, query=HealthQuery,
                 summary="Whether the daemon is well; details for this machine or a valid key.", answers={200: dict[str, object]},
-            )
+            ),
+            Route(
+                method="GET", path="/api/auth/logins", module="system", capability="admin", reach="beyond", handle=self.logins,
+                summary="Where the daemon looked for a login for the model, and what it found; never the login.", answers={200: Logins},
+            ),
         ]  # fmt: skip
 
     async def get(self, call: Call) -> web.Response:
@@ -47,6 +68,12 @@ class Health:
             answer |= self._details(call.identity.grant("vault", "read") or call.grant)
             answer["docker"] = await self._docker()
         return json_answer(answer)
+
+    async def logins(self, _call: Call) -> web.Response:
+        """`GET /api/auth/logins`."""
+        findings = await asyncio.to_thread(self._parts.find_logins)
+        looked = [Login(place=one.place, found=one.found, why=one.why) for one in findings]
+        return json_answer(Logins(agent=self._parts.backend_reason, looked=looked))
 
     async def _docker(self) -> dict[str, bool]:
         """Whether agents with a shell have what they need, as the app's settings page asks for it."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from parachuted.access.origins import Origins
+from parachuted.agents import Finding
 from parachuted.agents.at_work import AtWork
 from parachuted.agents.gateway import Gateway
 from parachuted.agents.permission import Permissions
@@ -74,6 +75,7 @@ class Parts:
     started: datetime
     backend: str
     backend_reason: str
+    find_logins: Callable[[], Sequence[Finding]]
     most_cost_usd: float
     model: str
     full_every_s: float

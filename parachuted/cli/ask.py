@@ -181,16 +181,18 @@ def undo(options: Namespace) -> int:
 
 def doctor(options: Namespace) -> int:
     """`parachute doctor`."""
-    _check_settings()
+    differences = _differences()
     if options.accept_missing:
         ask("POST", "/api/scan", {"accept_missing": True})
     answer = ask("GET", "/api/doctor")
     code = 1 if answer["problems"] else 0
     if options.json:
-        say_json(answer)
+        say_json({**answer, "daemon": differences})
         return code
     for subject, problem in answer["problems"].items():
         say(f"problem  {subject}: {problem}")
+    for difference in differences:
+        say(f"note     {difference}")
     for note in answer["notes"]:
         say(f"note     {note['path']}: {note['message']}")
     if answer["history"] is not None:
@@ -203,11 +205,13 @@ def doctor(options: Namespace) -> int:
     return code
 
 
-def _check_settings() -> None:
+def _differences() -> list[str]:
     """Raises ConfigError: what is wrong with the settings comes to light at the next start, so say it now."""
+    from parachuted.cli.running import find_differences
     from parachuted.cli.setup import load
 
-    load({})
+    settings = load({})
+    return find_differences(daemon_record(), settings)
 
 
 def in_vault(file: str) -> str:

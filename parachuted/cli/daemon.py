@@ -44,6 +44,8 @@ def start(options: Namespace) -> int:
     refuse_second(home, os.fspath(settings.vault))
     for folder in (home, os.fspath(settings.vault)):
         _refuse_full_disk(folder)
+    for note in () if options.detached else settings.notes:
+        say(f"note  {note}")
     if not options.foreground:
         return _background(home, settings, options)
     gc.disable()  # loading makes objects and drops few; the daemon lets it begin once the first scan is done
@@ -146,7 +148,7 @@ def _background(home: str, settings: Any, options: Namespace) -> int:  # noqa: A
     command += ["--vault", os.fspath(settings.vault)] if options.vault is not None else []
     command += ["--port", str(settings.port)] if options.port is not None else []
     environment = {**os.environ, "PARACHUTE_HOME": home}  # which may have been relative to this folder, as the vault may have been
-    if environment.get("PARACHUTE_VAULT"):
+    if environment.get("PARACHUTE_VAULT") or environment.get("VAULT_PATH"):
         environment["PARACHUTE_VAULT"] = os.fspath(settings.vault)
     with output.open("wb") as file:
         process = subprocess.Popen(  # noqa: S603  our own program

@@ -9,10 +9,12 @@ from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from parachuted.agents import choose_backend, describe_credentials, find_credential
 from parachuted.bundled import bundled_folder
 from parachuted.cli.client import home_of
+from parachuted.cli.running import ask_logins, find_login_differences
 from parachuted.cli.service import Outcome, find_state, install, status, this_supervisor, uninstall
 from parachuted.cli.show import say, say_json, say_table
 from parachuted.cli.supervisor import Wanted
@@ -57,15 +59,16 @@ def make_default_vault(vault: Path) -> None:
 
 
 def vault(options: Namespace) -> int:
-    """`parachute vault`."""
-    settings = load({})
+    """`parachute vault`: the one that the running daemon watches, else the one of the settings."""
+    chosen = load({}).vault
+    record = running_daemon(home_of(os.environ))
+    used = chosen if record is None else Path(str(record["vault"]))
     if options.json:
-        say_json({"vault": os.fspath(settings.vault), "exists": settings.vault.is_dir()})
-    else:
-        say(f"{settings.vault}{'' if settings.vault.is_dir() else ' (not there yet; `parachute init` makes it)'}")
-        record = running_daemon(home_of(os.environ))
-        if record is not None and record["vault"] != os.fspath(settings.vault):
-            say(f"The daemon that is running was started on {record['vault']}.")
+        say_json({"vault": os.fspath(used), "exists": used.is_dir(), "settings": os.fspath(chosen)})
+        return 0
+    say(f"{used}{'' if used.is_dir() else ' (not there yet; `parachute init` makes it)'}")
+    if used != chosen:
+        say(f"The daemon that is running was started on it; the settings say {chosen}.")
     return 0
 
 
@@ -116,19 +119,28 @@ def config_set(options: Namespace) -> int:
 
 
 def auth_status(options: Namespace) -> int:
-    """`parachute auth status`."""
+    """`parachute auth status`: what the running daemon found, else what one that is started here would find."""
     settings = load({})
-    findings = describe_credentials(os.environ, settings.vault, Path.home())
-    credential = find_credential(os.environ, settings.vault, Path.home())
-    _name, reason = choose_backend(settings.agent.backend, credential, settings.agent.base_url)
+    record, logins = running_daemon(home_of(os.environ)), ask_logins()
+    if record is None or logins is None:
+        logins = _logins_here(settings)
     if options.json:
-        listed = [{key: value for key, value in asdict(finding).items() if key != "credential"} for finding in findings]
-        say_json({"agent": reason, "looked": listed})
+        say_json({"daemon": record["pid"] if record is not None else None, **logins})
         return 0
-    for finding in findings:
-        say(f"{'found  ' if finding.found else 'nothing'}  {finding.place}: {finding.why}")
-    say(f"Agent: {reason}.")
+    if record is not None:
+        say(f"The daemon (pid {record['pid']}, watching {record['vault']}):")
+    for one in logins["looked"]:
+        say(f"{'found  ' if one['found'] else 'nothing'}  {one['place']}: {one['why']}")
+    say(f"Agent: {logins['agent']}.")
+    for difference in find_login_differences(record, logins) if record is not None else ():
+        say(f"note  {difference}")
     return 0
+
+
+def _logins_here(settings: Settings) -> dict[str, Any]:
+    place = (os.environ, settings.vault, Path.home())
+    _name, reason = choose_backend(settings.agent.backend, find_credential(*place), settings.agent.base_url)
+    return {"agent": reason, "looked": [{"place": one.place, "found": one.found, "why": one.why} for one in describe_credentials(*place)]}
 
 
 def service_install(_options: Namespace) -> int:

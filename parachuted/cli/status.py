@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from parachuted import __version__
 from parachuted.cli.client import ask, daemon_record
 from parachuted.cli.show import count, say, say_json
 
@@ -16,6 +17,8 @@ def tell_status(*, as_json: bool) -> None:
     record = daemon_record()
     where = f"pid {health['pid']}, http://{record['host']}:{record['port']}, up {_span(health['uptime'])}"
     say(f"parachuted {health['version']} is {health['status']}: {where}")
+    if health["version"] != __version__:
+        say(f"version  this command is {__version__}; `parachute restart` starts that one")
     holds = f"{count(vault['files'], 'file')}, {count(vault['watchers'], 'watcher')}"
     say(f"vault    {vault['path']}: {holds}, noticed by {vault['watched_by']}")
     say(f"agent    {agent['reason']}{' - PAUSED, `parachute resume` goes on' if agent['paused'] else ''}")

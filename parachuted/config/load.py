@@ -17,6 +17,8 @@ from parachuted.errors import ConfigError
 _PREFIX = "PARACHUTE_"
 _NOT_SETTINGS = frozenset({"PARACHUTE_HOME", "PARACHUTE_EVENT", "PARACHUTE_AGENT_RUN"})
 _OLDER = {"vault_path": "vault", "default_model": "agent.model", "debug": "log_level", "cors_origins": None}
+_FOREIGN = {"ANTHROPIC_BASE_URL": "agent.base_url", "VAULT_PATH": "vault", "PORT": "port"}  # other programs', below what is ours
+_ANTHROPIC = "https://api.anthropic.com"
 _TRUE, _FALSE = frozenset({"true", "yes", "on", "1"}), frozenset({"false", "no", "off", "0"})
 _KEYS = [described.key for described in describe_settings()]
 _VARIABLES = {f"{_PREFIX}{key.upper().replace('.', '_')}": key for key in _KEYS}
@@ -44,9 +46,11 @@ def home_folder(env: Mapping[str, str]) -> Path:
 def load_settings(home: Path, env: Mapping[str, str], flags: Mapping[str, object]) -> Settings:
     """The settings of `home`'s config.yaml, under those of PARACHUTE_* variables, under those of `flags` (by dotted key).
 
-    An empty variable and a flag that is None are not given. Raises ConfigError with all mistakes.
+    Below all of them are ANTHROPIC_BASE_URL, and VAULT_PATH and PORT, as an older server read them. An empty variable and a flag that is
+    None are not given. Raises ConfigError with all mistakes.
     """
-    return _settings(home, [_from_defaults(env), _from_file(home, env), _from_variables(env), _from_flags(flags, env)])
+    layers = [_from_file(home, env), _from_variables(env), _from_flags(flags, env)]
+    return _settings(home, [_from_defaults(env), _from_foreign_variables(env, {key for layer in layers for key in layer.texts}), *layers])
 
 
 def set_setting(home: Path, dotted_key: str, text_value: str) -> Settings:
@@ -159,6 +163,23 @@ def _take_older(layer: _Layer, entry: Entry, place: str, present: Collection[str
         layer.take(newer, "debug", place, env)
     elif str(entry.text).lower() not in _FALSE:
         layer.mistakes.append(f"{place}: debug should be true or false, not {entry.text!r}")
+
+
+def _from_foreign_variables(env: Mapping[str, str], taken: Collection[str]) -> _Layer:
+    layer = _Layer()
+    for name, key in _FOREIGN.items():
+        text = env.get(name, "")
+        if not text or key in taken or (key == "agent.base_url" and text.rstrip("/") == _ANTHROPIC):
+            continue
+        tried = _Layer()
+        tried.take(key, text, name, env)
+        if mistakes := list(_invalid(tried)):
+            layer.notes.append(f"{mistakes[0]}, and is ignored")
+            continue
+        layer.take(key, text, name, env)
+        if key != "agent.base_url":
+            layer.notes.append(f"{name} is taken for the setting {key}; {_PREFIX}{key.upper()} says the same to this program alone")
+    return layer
 
 
 def _from_variables(env: Mapping[str, str]) -> _Layer:

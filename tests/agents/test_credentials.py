@@ -32,10 +32,10 @@ def test_the_places_are_tried_in_order(homes):
     vault, user = homes
     put(vault, LOGIN)
     put(user, LOGIN)
-    env = {"ANTHROPIC_API_KEY": SECRET, "CLAUDE_CODE_OAUTH_TOKEN": SECRET}
+    env = {"ANTHROPIC_AUTH_TOKEN": SECRET, "ANTHROPIC_API_KEY": SECRET, "CLAUDE_CODE_OAUTH_TOKEN": SECRET}
 
     kinds = []
-    for gone in ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", vault / FILE, user / FILE, None):
+    for gone in ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", vault / FILE, user / FILE, None):
         found = find_credential(env, vault, user)
         kinds.append((found.kind, found.home) if found else None)
         if isinstance(gone, str):
@@ -43,7 +43,7 @@ def test_the_places_are_tried_in_order(homes):
         elif gone:
             gone.unlink()
 
-    assert kinds == [("api_key", None), ("oauth_token", None), ("login_file", vault), ("login_file", user), None]
+    assert kinds == [("auth_token", None), ("api_key", None), ("oauth_token", None), ("login_file", vault), ("login_file", user), None]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_the_places_are_tried_in_order(homes):
 )
 def test_a_login_file_that_cannot_be_used_is_a_finding(homes, login, says):
     put(homes[1], login)
-    finding = describe_credentials({}, *homes)[3]
+    finding = describe_credentials({}, *homes)[4]
 
     assert (finding.found, says in finding.why) == (False, True), finding.why
     assert find_credential({}, *homes) is None
@@ -81,7 +81,7 @@ def test_a_pipe_or_a_folder_in_the_files_place_does_not_hold_us(homes):
     (homes[1] / FILE).mkdir()
 
     findings = describe_credentials({}, *homes)
-    assert ["cannot be read" in finding.why for finding in findings] == [False, False, True, True]
+    assert ["cannot be read" in finding.why for finding in findings] == [False, False, False, True, True]
 
 
 def test_every_place_is_told_of_and_no_secret(homes):
@@ -91,14 +91,15 @@ def test_every_place_is_told_of_and_no_secret(homes):
     findings = describe_credentials({"ANTHROPIC_API_KEY": SECRET, "CLAUDE_CODE_OAUTH_TOKEN": " "}, vault, user)
 
     assert [(finding.found, finding.why) for finding in findings] == [
+        (False, "not set"),
         (True, "set"),
         (False, "set, but empty"),
         (True, "it holds a login"),
         (False, "it cannot be read: it is not JSON"),
     ]
     assert SECRET not in repr(findings)
-    assert findings[2].credential == Credential(kind="login_file", where=f"from {findings[2].place}", home=vault)
+    assert findings[3].credential == Credential(kind="login_file", where=f"from {findings[3].place}", home=vault)
 
 
 def test_where_there_is_nothing_it_says_so(homes):
-    assert [finding.why for finding in describe_credentials({}, *homes)] == ["not set", "not set", "there is none", "there is none"]
+    assert [finding.why for finding in describe_credentials({}, *homes)] == [*["not set"] * 3, "there is none", "there is none"]

@@ -31,7 +31,7 @@ ROUTES = {
     *("GET /api/agents", "GET /api/agents/audit", "GET /api/agents/{name}", "POST /api/agents/trust", "GET /api/sandbox/explain"),
     *("GET /api/permissions", "POST /api/permissions/forget", "POST /api/permissions/{id}"),
     *("POST /api/agents/{name}/run", "POST /api/agents/stop", "POST /api/maintenance"),
-    *("GET /api/sandbox", "POST /api/sandbox/build"),
+    *("GET /api/auth/logins", "GET /api/sandbox", "POST /api/sandbox/build"),
     *("GET /api/suggestions", "GET /api/suggestions/{id}", "POST /api/suggestions/approve-all"),
     *(f"POST /api/suggestions/{{id}}/{act}" for act in ("approve", "reject", "modify")),
     *("GET /api/modules/{name}/diff", "GET /api/modules/{name}/prompt", "PUT /api/modules/{name}/prompt"),

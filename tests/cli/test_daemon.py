@@ -75,7 +75,7 @@ def test_a_daemon_is_started_told_of_restarted_and_stopped(typed: Typed):
     assert typed.json("status")["pid"] == first
     assert [file.stat().st_mode & 0o077 for file in (typed.home, typed.home / "logs", typed.home / "run")] == [0, 0, 0]
 
-    assert f"The daemon that is running was started on {new}." in typed.does("vault")
+    assert typed.does("vault").startswith(f"{new}\nThe daemon that is running was started on it; the settings say ")
     assert f"watching {new}." in typed.does("restart")
     (second,) = typed.started()
     typed.until(lambda: is_gone(first))

@@ -35,7 +35,8 @@ def test_init_makes_a_vault_from_the_template_and_remembers_it(run, tmp_path):
 
 def test_init_without_a_path_makes_the_vault_of_the_settings(run, tmp_path):
     assert run("init")[1].startswith(f"Made {tmp_path / 'Parachute'}")
-    assert run("vault", "--json")[1] == json.dumps({"vault": str(tmp_path / "Parachute"), "exists": True}, indent=2) + "\n"
+    made = str(tmp_path / "Parachute")
+    assert json.loads(run("vault", "--json")[1]) == {"vault": made, "exists": True, "settings": made}
 
 
 def test_init_leaves_what_is_there(run, vault):

@@ -261,3 +261,25 @@ def test_a_disk_that_refuses_is_told_and_leaves_nothing_behind(tmp_path):
     with pytest.raises((StorageFailedError, ConfigError)):
         set_setting(tmp_path / "home", "port", "5")
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
+
+
+def test_variables_of_other_programs_count_below_everything_of_ours_and_are_mentioned(home):
+    env = {"ANTHROPIC_BASE_URL": "https://models.example", "VAULT_PATH": "/srv/notes", "PORT": "4000"}
+    settings = load_settings(home, env, {})
+
+    assert (settings.agent.base_url, settings.vault, settings.port) == ("https://models.example", Path("/srv/notes"), 4000)
+    assert [note.split()[0] for note in settings.notes] == ["VAULT_PATH", "PORT"]
+
+    (home / "config.yaml").write_text("vault: /srv/mine\nagent:\n  base_url: http://localhost:11434\n")
+    settings = load_settings(home, env, {"port": 5000})
+    assert (settings.agent.base_url, settings.vault, settings.port) == ("http://localhost:11434", Path("/srv/mine"), 5000)
+    assert settings.notes == ()
+
+
+def test_a_variable_of_another_program_that_makes_no_sense_here_stops_nothing(home):
+    settings = load_settings(home, {"PORT": "tcp://10.0.0.1:80", "ANTHROPIC_BASE_URL": "https://api.anthropic.com/"}, {})
+
+    assert (settings.port, settings.agent.base_url) == (3333, None)
+    assert len(settings.notes) == 1
+    assert settings.notes[0].startswith("PORT: port should be a valid integer")
+    assert settings.notes[0].endswith(", and is ignored")

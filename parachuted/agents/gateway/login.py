@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from parachuted.agents.credentials import KEY_VARIABLE, TOKEN_VARIABLE, Credential, find_credential, load_login
+from parachuted.agents.credentials import BEARER_VARIABLE, KEY_VARIABLE, TOKEN_VARIABLE, Credential, find_credential, load_login
 from parachuted.agents.gateway.redact import redact
 from parachuted.errors import AgentUnavailableError
 from parachuted.private import replace_private
@@ -63,9 +63,12 @@ class Login:
     async def secret(self, *, refused: Secret | None = None) -> Secret:
         """The credential for a request now; `refused` is one that the far side did not take.
 
-        In the order of `parachute auth status`: API key, OAuth token, the vault's login file, the user's. Raises
-        AgentUnavailableError when there is none.
+        In the order of `parachute auth status`: a bearer token or an API key, for whichever server is asked; then, for Anthropic alone,
+        the OAuth token, the vault's login file, the user's. Raises AgentUnavailableError when there is none.
         """
+        bearer = self._env.get(BEARER_VARIABLE, "").strip()
+        if bearer:
+            return self._seen_as(Secret(headers={"authorization": f"Bearer {bearer}"}, secret=bearer))
         key = self._env.get(KEY_VARIABLE, "").strip()
         if key:
             return self._seen_as(Secret(headers={"x-api-key": key}, secret=key))

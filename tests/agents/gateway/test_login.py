@@ -65,15 +65,16 @@ def login(
 async def test_the_places_are_tried_in_the_order_of_auth_status(homes):
     put(homes[0], token="sk-ant-vault")  # noqa: S106
     put(homes[1], token="sk-ant-user")  # noqa: S106
-    env = {"ANTHROPIC_API_KEY": "sk-ant-key", "CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-token"}
+    env = {"ANTHROPIC_AUTH_TOKEN": "sk-bearer", "ANTHROPIC_API_KEY": "sk-ant-key", "CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-token"}
     found = []
-    for gone in ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", homes[0], homes[1]):
+    for gone in ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", homes[0], homes[1]):
         secret = await login(homes, env=env).secret()
         found.append((dict(secret.headers), secret.beta))
         env.pop(gone, None) if isinstance(gone, str) else file_of(gone).unlink()
 
     oauth = "oauth-2025-04-20"
     assert found == [
+        ({"authorization": "Bearer sk-bearer"}, ""),
         ({"x-api-key": "sk-ant-key"}, ""),
         ({"authorization": "Bearer sk-ant-token"}, oauth),
         ({"authorization": "Bearer sk-ant-vault"}, oauth),
@@ -89,6 +90,8 @@ async def test_a_login_goes_to_anthropic_alone_and_a_key_wherever_it_is_set_for(
     assert (await login(homes, env=env, is_anthropic=False).secret()).headers == {"x-api-key": "no-key-needed"}
     key = await login(homes, env={**env, "ANTHROPIC_API_KEY": "mine"}, is_anthropic=False).secret()
     assert key.headers == {"x-api-key": "mine"}
+    bearer = await login(homes, env={**env, "ANTHROPIC_AUTH_TOKEN": "sk-of-a-gateway"}, is_anthropic=False).secret()
+    assert bearer.headers == {"authorization": "Bearer sk-of-a-gateway"}
 
 
 async def test_a_login_that_has_ended_is_renewed_and_kept_as_the_cli_keeps_it(homes):
