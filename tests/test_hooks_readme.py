@@ -91,7 +91,7 @@ def test_every_key_of_the_settings_is_known_and_each_block_of_them_has_no_mistak
         assert found.problems == ()
         assert found.hooks
     keys = [code for row in table("key") for code in codes(row[0]) if code not in {"type", "onFailure"}]
-    values = {"args": "[a]", "timeout": "3", "async": "true", "on_failure": "block", "once": "true", "order": "2", "if": "'Note(a/**)'"}
+    values = {"args": "[a]", "timeout": "3", "async": "true", "on_failure": "block", "order": "2", "if": "'Note(a/**)'"}
     pairs = ", ".join(f"{key}: {values.get(key, 'x')}" for key in keys)
     (home / "hooks.yaml").write_text(f"hooks:\n  write.before:\n    - {{type: command, {pairs}}}\n")
 

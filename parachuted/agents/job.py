@@ -72,22 +72,33 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AfterCall:
+    """What follows a call of one of the CLI's own tools: `context` for the agent, and what it reads in place of the tool's answer."""
+
+    context: str = ""
+    output: object = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Native:
-    """The CLI's own tools, which work in a box alone. `before` says why a call may not be, or None; `after` what the agent is to know
-    of what became of it, or "".
-    """
+    """The CLI's own tools, which work in a box alone. `before` says why a call may not be, or None; `after` is given how it ended."""
 
     tools: tuple[str, ...]
     box: Box
     before: Callable[[str, Mapping[str, object]], Awaitable[str | None]]
-    after: Callable[[str, Mapping[str, object], str], Awaitable[str]]
+    after: Callable[[str, Mapping[str, object], ToolResult], Awaitable[AfterCall]]
+
+
+def _never() -> str | None:
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One run's work. `id` is the run's, `watcher` the vault path of the note to keep current, `at` is in UTC.
 
-    `agent` and `causes` are whom what it costs is counted for. `native` is None for an agent whose tools are ours alone.
+    `agent` and `causes` are whom what it costs is counted for. `native` is None for an agent whose tools are ours alone. `ended` is asked
+    after each call: why the model is not to be asked again, or None.
     """
 
     id: str
@@ -103,6 +114,7 @@ class Job:
     causes: tuple[str, ...] = ()
     model: str | None = None
     native: Native | None = None
+    ended: Callable[[], str | None] = _never
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

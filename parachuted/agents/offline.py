@@ -87,9 +87,12 @@ class _Run:
         self.calls += 1
         try:
             async with asyncio.timeout_at(self._deadline):
-                return Called(tool=tool, arguments=arguments, result=await call_tool(self._job.tools, tool, arguments))
+                called = Called(tool=tool, arguments=arguments, result=await call_tool(self._job.tools, tool, arguments))
         except TimeoutError as error:
             raise AgentFailedError("the offline agent ran out of time") from error
+        if (reason := self._job.ended()) is not None:
+            raise AgentFailedError(reason)
+        return called
 
 
 def _require(called: Called) -> str:

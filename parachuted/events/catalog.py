@@ -154,9 +154,15 @@ _KINDS = (
     ),
     EventKind(
         name="tool.after",
-        tells="An agent's tool call has ended.",
+        tells="An agent's tool call has ended well.",
         fields={"tool_name": _ID, "tool_input": _FREE, "tool_use_id": _ID, "tool_response": _FREE, "duration_ms": _NUMBER},
         claude="PostToolUse",
+    ),
+    EventKind(
+        name="tool.failed",
+        tells="An agent's tool call has failed.",
+        fields={"tool_name": _ID, "tool_input": _FREE, "tool_use_id": _ID, "error": _FREE, "duration_ms": _NUMBER},
+        claude="PostToolUseFailure",
     ),
     EventKind(name="module.enabled", tells="A module is running.", fields={"name": _ID, "version": _ID, "hash": _ID}),
     EventKind(name="module.disabled", tells="A module was stopped.", fields={"name": _ID, "version": _ID}),

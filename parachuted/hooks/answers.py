@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -14,9 +16,12 @@ from parachuted.hooks.runner import Ran
 from parachuted.json_limits import check_json
 
 _BLOCKED = 2
+_BYTE_ORDER_MARK = "\ufeff"
 _TEXT_IS_CONTEXT = frozenset({"prompt.before", "session.start", "compact.before"})
+_BACKGROUND = re.compile(r'\{\s*"async"\s*:\s*true\s*(?:,\s*"asyncTimeout"\s*:\s*\d+\s*)?\}\s*(?=\{)')
 _NEVER_CLOSED = "stop.before"
 _SHOWN = 300
+_NO_REASON = "{} objects, and does not say why"
 
 
 class _Specific(BaseModel):
@@ -60,13 +65,21 @@ def read_answer(hook: Hook, ran: Ran, *, fails_closed: bool = False) -> Answer:
     """
     if ran.timed_out:
         return failed(hook, f"was ended after {hook.timeout_s:g} s without an answer", fails_closed=fails_closed)
+    text = _BACKGROUND.sub("", _text(ran.stdout), count=1)
+    if ran.exit_code == 0 and ran.problem is None:
+        return _read_output(hook, text, is_cut=ran.is_cut, fails_closed=fails_closed)
+    said = _read_beside_failure(hook, text)
     if ran.exit_code == _BLOCKED:
-        return Answer(hook=hook.id, blocks=_text(ran.stderr) or f"{hook.id} objects, and does not say why")
+        said = said or Answer(hook=hook.id)
+        return replace(said, permission=None, blocks=said.blocks or _text(ran.stderr) or _NO_REASON.format(hook.id))
     if ran.problem is not None or ran.exit_code is None:
-        return _failure(hook, ran, f"did not do its work: {ran.problem or 'it could not be run'}", fails_closed=fails_closed)
-    if ran.exit_code != 0:
-        return _failure(hook, ran, _ending(ran.exit_code, _text(ran.stderr)), fails_closed=fails_closed)
-    return _read_output(hook, _text(ran.stdout), is_cut=ran.is_cut, fails_closed=fails_closed)
+        failure = f"did not do its work: {ran.problem or 'it could not be run'}"
+    else:
+        failure = _ending(ran.exit_code, _text(ran.stderr))
+    if said is None:
+        return _failure(hook, ran, failure, fails_closed=fails_closed)
+    answer = failed(hook, failure, fails_closed=fails_closed)  # it ran, whatever its exit code says: it has answered
+    return replace(said, failure=answer.failure, blocks=said.blocks or answer.blocks)
 
 
 def failed(hook: Hook, what: str, *, fails_closed: bool = False) -> Answer:
@@ -94,23 +107,35 @@ def _read_output(hook: Hook, text: str, *, is_cut: bool, fails_closed: bool) -> 
     if not text.startswith("{"):
         return Answer(hook=hook.id, context=_as_context(hook, text))
     try:
-        check_json(text.encode())
-        value = json.loads(text)
+        return _read_json(hook, text)
     except (ValueError, RecursionError):
         what = "printed more than is read" if is_cut else "printed what begins as JSON and is none"
-        return _with_context(failed(hook, f"{what}: {text[:_SHOWN]!r}", fails_closed=fails_closed), _as_context(hook, text))
-    try:
-        return _answer(hook, _check(hook, value))
+        broken = failed(hook, f"{what}: {text[:_SHOWN]!r}", fails_closed=fails_closed)
+        return replace(broken, context=_as_context(hook, text))
     except _UnreadableError as error:
         return failed(hook, f"answered with JSON that is not understood: {error}", fails_closed=fails_closed)
 
 
+def _read_json(hook: Hook, text: str) -> Answer:
+    """Raises ValueError and RecursionError where it is no JSON, _UnreadableError where it is no answer."""
+    check_json(text.encode())
+    return _answer(hook, _check(hook, json.loads(text, parse_constant=_refuse_constant)))
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _read_beside_failure(hook: Hook, text: str) -> Answer | None:
+    """What a hook that failed had printed, where the whole of it is an answer."""
+    try:
+        return _read_json(hook, text) if text.startswith("{") else None
+    except (ValueError, RecursionError, _UnreadableError):
+        return None
+
+
 def _as_context(hook: Hook, text: str) -> tuple[str, ...]:
     return (text,) if text and hook.event in _TEXT_IS_CONTEXT else ()
-
-
-def _with_context(answer: Answer, context: tuple[str, ...]) -> Answer:
-    return Answer(hook=answer.hook, failure=answer.failure, blocks=answer.blocks, context=context)
 
 
 def _check(hook: Hook, value: object) -> _Said:
@@ -127,14 +152,14 @@ def _check(hook: Hook, value: object) -> _Said:
 
 def _answer(hook: Hook, said: _Said) -> Answer:
     specific = said.specific
-    permission = specific.permission if specific else None
+    permission = specific.permission if specific and claude_name(hook.event) in {None, "PreToolUse"} else None
     if permission is None and hook.event == "tool.before" and said.decision == "approve":
         permission = "allow"
     reason = (specific.permission_reason if specific else None) or said.reason
-    blocks = permission == "deny" or (said.decision == "block" and permission is None)
+    blocks = permission == "deny" or said.decision == "block"
     return Answer(
         hook=hook.id,
-        blocks=(reason or f"{hook.id} objects, and does not say why") if blocks else None,
+        blocks=(reason or _NO_REASON.format(hook.id)) if blocks else None,
         permission="deny" if blocks and is_blocking(hook.event) else permission,
         permission_reason=reason,
         updated_input=specific.updated_input if specific else None,
@@ -154,7 +179,7 @@ def _output(specific: _Specific | None) -> object:
 
 
 def _text(data: bytes) -> str:
-    return data.decode("utf-8", "replace").strip()
+    return data.decode("utf-8", "replace").strip().removeprefix(_BYTE_ORDER_MARK).lstrip()
 
 
 def _ending(code: int, stderr: str) -> str:

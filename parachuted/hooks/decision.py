@@ -15,7 +15,7 @@ Permission = Literal["allow", "ask", "defer", "deny"]
 _Texts: TypeAlias = tuple[str, ...]
 
 _STRENGTH: Mapping[Permission | None, int] = {None: 0, "allow": 1, "ask": 2, "defer": 3, "deny": 4}
-_TO_THE_MODEL = "tool.after"
+_TO_THE_MODEL = frozenset({"tool.after", "tool.failed"})
 _TO_THE_PERSON = "session.start"
 _ENDS_A_TURN = "stop.before"
 _UNANSWERED: Mapping[Permission | None, str] = {
@@ -26,7 +26,10 @@ _UNANSWERED: Mapping[Permission | None, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What one hook said. `blocks` is its objection in words; `failure` what went wrong with it, which stops nothing by itself."""
+    """What one hook said. `blocks` is its objection in words; `failure` what went wrong with it, which stops nothing by itself.
+
+    `ended`: when it ended, in seconds of any clock that all hooks share.
+    """
 
     hook: str
     blocks: str | None = None
@@ -40,6 +43,7 @@ class Answer:
     failure: str | None = None
     more: Mapping[str, object] = field(default_factory=dict)
     stop_reason: str | None = None
+    ended: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +76,8 @@ ALLOWED = Decision()
 def combine(event: str, answers: Sequence[Answer]) -> Decision:
     """One decision from all the answers, in the order in which the hooks are declared.
 
-    A no wins over everything: deny over defer over ask over allow. Of several changed inputs the last counts. What has happened already
+    A no wins over everything: deny over defer over ask over allow. Of several changed inputs
+    that of the hook that ended last counts. What has happened already
     cannot be undone: an objection to a fact is told as a failure, but for those facts whose objections Claude Code hands on. At the end of
     a turn, `continue: false` is a yes to the end.
     """
@@ -95,7 +100,7 @@ def _decision(
         reason="\n".join(objections or stops),
         context=(*_all(answer.context for answer in answers), *context),
         sources=_all(answer.sources for answer in answers),
-        updated_input=None if objections else _last([answer.updated_input for answer in answers]),
+        updated_input=None if objections else _last([answer.updated_input for answer in sorted(answers, key=lambda one: one.ended)]),
         updated_output=_last([answer.updated_output for answer in answers]),
         messages=(*_all(answer.messages for answer in answers), *messages),
         failures=(*(answer.failure for answer in answers if answer.failure is not None), *failures),
@@ -122,7 +127,7 @@ def _after_the_fact(event: str, answers: Sequence[Answer]) -> tuple[_Texts, _Tex
     """What becomes of objections to a fact: context for the model, words for the person, or failures."""
     blocks = [(answer.hook, answer.blocks) for answer in answers if answer.blocks is not None]
     words = tuple(reason for _, reason in blocks)
-    if event == _TO_THE_MODEL:
+    if event in _TO_THE_MODEL:
         return words, (), ()
     if event == _TO_THE_PERSON:
         return (), words, ()
@@ -131,7 +136,7 @@ def _after_the_fact(event: str, answers: Sequence[Answer]) -> tuple[_Texts, _Tex
 
 def is_handed_on(event: str) -> bool:
     """Whether an objection to that fact reaches the model or the person, as Claude Code has it."""
-    return event in {_TO_THE_MODEL, _TO_THE_PERSON}
+    return event in _TO_THE_MODEL or event == _TO_THE_PERSON
 
 
 def too_late(event: str, hook: str, reason: str) -> str:

@@ -28,7 +28,6 @@ class Hook:
     timeout_s: float = DEFAULT_TIMEOUT_S
     is_async: bool = False
     blocks_on_failure: bool | None = None
-    once: bool = False
     order: int = 0
     files: tuple[Path, ...] = ()
     source: Literal["settings", "script"] = "settings"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,16 +20,16 @@ from typing import TypeVar
 from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.hooks.answers import read_answer
 from parachuted.hooks.approvals import Approvals
+from parachuted.hooks.claude_tools import in_our_shape
 from parachuted.hooks.decision import ALLOWED, Answer, Decision, combine, is_handed_on, too_late
 from parachuted.hooks.hook import Hook
 from parachuted.hooks.listed import HookError, Listed, Tally
 from parachuted.hooks.loading import HookSet, load_hooks, look
 from parachuted.hooks.long_text import LongTexts
-from parachuted.hooks.matching import compile_hook
+from parachuted.hooks.matching import Match, compile_hook
 from parachuted.hooks.names import BLOCKING, claude_name, is_blocking
 from parachuted.hooks.occurrence import Occurrence, document, encode
 from parachuted.hooks.recorder import Record, Recorder
-from parachuted.hooks.rules import Test
 from parachuted.hooks.runner import Ran, Runner
 
 log = logging.getLogger(__name__)
@@ -82,13 +83,13 @@ class Hooks:
         self._long = LongTexts(home / "run" / "hook-texts")
         self._set = HookSet()
         self._mark: tuple[object, ...] | None = None
-        self._by_event: dict[str, tuple[tuple[Hook, Test], ...]] = {}
+        self._by_event: dict[str, tuple[Hook, ...]] = {}
+        self._matches: dict[str, Match] = {}
         self._wanted: frozenset[str] = frozenset()
         self._waiting: asyncio.Queue[_Told] = asyncio.Queue()
         self._reported: set[str] = set()
         self._errors: deque[HookError] = deque(maxlen=_ERRORS_KEPT)
         self._tallies: dict[str, Tally] = {}
-        self._done: set[tuple[str, str]] = set()
         self._stops: dict[str, int] = {}
         self._from_threads: set[asyncio.Task[Decision]] = set()
         self._is_closed = False
@@ -194,7 +195,7 @@ class Hooks:
 
     async def run_one(self, hook_id: str, occurrence: Occurrence) -> tuple[Answer, Record]:
         """Run one hook, whatever its matcher says. Raises NotFoundError."""
-        return await self._run(self._get(hook_id), occurrence, encode(document(occurrence)))
+        return await self._run(self._get(hook_id), occurrence)
 
     async def replay(self, record_id: str) -> Record:
         """Run a hook again on what it was given then. Raises NotFoundError when there is no such run, or no such hook any more."""
@@ -218,14 +219,15 @@ class Hooks:
         return found
 
     def _arrange(self) -> None:
-        found: dict[str, list[tuple[Hook, Test]]] = {}
+        found: dict[str, list[Hook]] = {}
+        self._matches = {}
         for hook in self._set.hooks:
             try:
-                matches = compile_hook(hook)
+                self._matches[hook.id] = compile_hook(hook)
             except ValueError:
                 continue  # it never matches; the problems say so
-            found.setdefault(hook.event, []).append((hook, matches))
-        self._by_event = {event: tuple(sorted(pairs, key=lambda pair: pair[0].order)) for event, pairs in found.items()}
+            found.setdefault(hook.event, []).append(hook)
+        self._by_event = {event: tuple(sorted(hooks, key=lambda hook: hook.order)) for event, hooks in found.items()}
         self._wanted = frozenset(self._by_event) | (frozenset() if self._set.is_whole or not self._fails_closed else BLOCKING)
 
     def _get(self, hook_id: str) -> Hook:
@@ -235,20 +237,15 @@ class Hooks:
         raise NotFoundError(f"there is no hook {hook_id[:80]!r}; `parachute hooks list` shows them")
 
     def _choose(self, occurrence: Occurrence) -> list[Hook]:
-        """The hooks that are meant, in their order; one that runs only once is taken once a session."""
-        chosen: list[Hook] = []
-        for hook, matches in self._by_event.get(occurrence.event, ()):
-            if not matches(occurrence):
+        """The hooks that are meant, in their order. Of those that run the same, one runs: the one that may object most."""
+        chosen: dict[object, Hook] = {}
+        for hook in self._by_event.get(occurrence.event, ()):
+            if self._matches[hook.id](occurrence) is None:
                 continue
-            key = (hook.id, occurrence.session_id or "")
-            if hook.once and key in self._done:
-                continue
-            if hook.once:
-                self._done.add(key)
-            chosen.append(hook)
-        if occurrence.event == "session.end":
-            self._done = {key for key in self._done if not key[1] or key[1] != occurrence.session_id}
-        return chosen
+            same = chosen.setdefault((hook.command, hook.argv), hook)
+            if (not hook.is_async, bool(hook.blocks_on_failure)) > (not same.is_async, bool(same.blocks_on_failure)):
+                chosen[hook.command, hook.argv] = hook
+        return sorted(chosen.values(), key=lambda hook: hook.order)
 
     def _unreadable(self, event: str) -> Decision | None:
         """The refusal where nobody knows what there would be to object, and that is not to pass."""
@@ -262,8 +259,7 @@ class Hooks:
         answers: list[Answer] = []
         decision = ALLOWED
         for _, stage in groupby(hooks, key=lambda hook: hook.order):
-            stdin = encode(document(occurrence))
-            running = [self._run(hook, occurrence, stdin, is_background=is_background) for hook in stage]
+            running = [self._run(hook, occurrence, is_background=is_background) for hook in stage]
             answers += [self._shortened(answer) for answer, _ in await _all(running)]
             decision = combine(occurrence.event, answers)
             if not decision.allowed or decision.stop:
@@ -273,7 +269,12 @@ class Hooks:
         self._note_late(occurrence.event, answers, is_background=is_background)
         return decision
 
-    async def _run(self, hook: Hook, occurrence: Occurrence, stdin: bytes, *, is_background: bool = False) -> tuple[Answer, Record]:
+    async def _run(
+        self, hook: Hook, occurrence: Occurrence, stdin: bytes | None = None, *, is_background: bool = False
+    ) -> tuple[Answer, Record]:  # fmt: skip
+        """Run it on what it is told of the occurrence, or on `stdin`."""
+        told = (self._matches[hook.id](occurrence) if hook.id in self._matches else None) or occurrence
+        stdin = encode(document(told)) if stdin is None else stdin
         refusal = self._refusal(hook)
         if refusal is not None:
             ran = Ran(exit_code=None, stdout=b"", stderr=b"", took_ms=0.0, problem=refusal, was_started=False)
@@ -288,7 +289,9 @@ class Hooks:
                 is_background=is_background,
                 refusal=lambda: self._refusal(hook),  # again: its turn may have come long after it was asked for
             )
-        answer = read_answer(hook, ran, fails_closed=self._fails_closed)
+        answer = replace(read_answer(hook, ran, fails_closed=self._fails_closed), ended=time.monotonic())
+        if answer.updated_input is not None:
+            answer = replace(answer, updated_input=in_our_shape(occurrence, told, answer.updated_input))
         self._tallies.setdefault(hook.id, Tally()).count(ran.took_ms, is_failure=answer.failure is not None)
         self._note(hook, occurrence.event, answer.failure)
         record = self._recorder.keep(
@@ -306,13 +309,11 @@ class Hooks:
         }
 
     def _shortened(self, answer: Answer) -> Answer:
-        """The answer with what is too long for a model put into a file."""
+        """The answer with context that is too long for a model put into a file. Reasons arrive whole, as from Claude Code."""
         try:
             return replace(
                 answer,
-                blocks=None if answer.blocks is None else self._long.short(answer.blocks),
                 context=tuple(map(self._long.short, answer.context)),
-                messages=tuple(map(self._long.short, answer.messages)),
             )
         except OSError as error:
             log.warning("a hook's long text could not be kept", extra={"hook": answer.hook, "error": error.strerror})

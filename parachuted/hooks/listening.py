@@ -22,7 +22,7 @@ from parachuted.vault import NOTE_SUFFIXES, Objects, changed_units, diff_of, mea
 from parachuted.vault.meaning import WHOLE
 
 _HEARS = EventFilter.of_person()  # a hook is a program of the person's own, from whom no file is kept
-_ASKED_WHERE_IT_HAPPENS = frozenset({"tool.after"})
+_ASKED_WHERE_IT_HAPPENS = frozenset({"tool.after", "tool.failed"})
 _MOST_WAITING = 1000
 _AT_ONCE = 64
 _LARGEST = 4 << 20

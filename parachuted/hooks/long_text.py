@@ -7,7 +7,7 @@ from pathlib import Path
 
 from parachuted.private import replace_private
 
-MOST_CHARACTERS = 10_000
+MOST_CHARACTERS = 10_000  # as Claude Code counts them: units of UTF-16
 _PREVIEW = 2_000
 _KEPT = 50
 
@@ -20,7 +20,7 @@ class LongTexts:
 
     def short(self, text: str) -> str:
         """The text itself, or its beginning and where all of it is. OSError when the disk refuses."""
-        if len(text) <= MOST_CHARACTERS:
+        if len(text.encode("utf-16-le", "surrogatepass")) // 2 <= MOST_CHARACTERS:
             return text
         data = text.encode("utf-8", "replace")
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)

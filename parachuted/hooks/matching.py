@@ -2,6 +2,7 @@
 
 On events about a file of the vault a matcher is a list of globs: one without a slash is compared with the file's name alone, one that ends
 with a slash means all below that folder. With a sign that only regular expressions have, it is one of these, compared with the whole path.
+Expressions are JavaScript's.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import regress
+
+from parachuted.hooks.claude_tools import TOOL_EVENTS, forms
 from parachuted.hooks.hook import Hook
 from parachuted.hooks.occurrence import Occurrence
-from parachuted.hooks.rules import Test, compile_rule
+from parachuted.hooks.rules import compile_rule
 from parachuted.keys.globs import Glob
 
 _EVERYTHING = frozenset({"", "*"})
@@ -20,13 +24,17 @@ _BETWEEN = re.compile(r"[|,]")
 _REGULAR = re.compile(r"[\^$\\()\[\]{}+]|\.\*|\.\?")
 _NO_SUBJECT = frozenset({"prompt.before", "stop.before"})
 _NO_PATH = frozenset({
-    "tool.before", "tool.after", "session.start", "session.end", "compact.before", "module.load.before", "brain.mention.detected",
+    *TOOL_EVENTS, "session.start", "session.end", "compact.before", "module.load.before", "brain.mention.detected",
     "hook.failed", "vault.problem",
 })  # fmt: skip
 
 
-def compile_hook(hook: Hook) -> Test:
-    """What decides whether it is to run. Raises ValueError, with the reason, where it can never be."""
+Match = Callable[[Occurrence], Occurrence | None]
+"""The occurrence as a hook is told of it; None: the hook is not meant."""
+
+
+def compile_hook(hook: Hook) -> Match:
+    """What decides whether it is to run, and by which names of a tool. Raises ValueError, with the reason, where it can never be."""
     matcher = compile_matcher(hook.matcher, hook.event)
     condition = None if hook.condition is None else compile_rule(hook.condition, hook.event)
 
@@ -34,12 +42,12 @@ def compile_hook(hook: Hook) -> Test:
         subject = occurrence.subject
         return (subject is None or matcher(subject)) and (condition is None or condition(occurrence))
 
-    return matches
+    return lambda occurrence: next(filter(matches, forms(occurrence)), None)
 
 
 def compile_matcher(text: str | None, event: str) -> Callable[[str], bool]:
     """What decides it from the subject. Raises ValueError for what is neither names, nor a glob, nor a regular expression."""
-    if text is None or text.strip() in _EVERYTHING or event in _NO_SUBJECT:
+    if text is None or text in _EVERYTHING or event in _NO_SUBJECT:
         return lambda _: True
     if _is_about_paths(event) and not _REGULAR.search(text):
         tests = [_compile_glob(piece.strip()) for piece in _BETWEEN.split(text) if piece.strip()]
@@ -48,10 +56,10 @@ def compile_matcher(text: str | None, event: str) -> Callable[[str], bool]:
         names = frozenset(piece.strip() for piece in _BETWEEN.split(text))
         return names.__contains__
     try:
-        expression = re.compile(text)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise ValueError(f"the matcher {text[:80]!r} is no regular expression ({error}), so it never matches") from error
-    return lambda subject: expression.search(subject) is not None
+        expression = regress.Regex(text)
+    except regress.RegressError as error:
+        raise ValueError(f"the matcher {text[:80]!r} is no regular expression of JavaScript's ({error}), so it never matches") from error
+    return lambda subject: expression.find(subject) is not None
 
 
 def _is_about_paths(event: str) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -15,11 +16,12 @@ from pathlib import Path
 
 from parachuted.hooks.names import claude_name
 
-_COMMON = ("prompt_id", "permission_mode", "agent_id", "agent_type", "effort")
+_COMMON = ("prompt_id", "permission_mode", "effort")  # no `agent_id`, which Claude Code gives to subagents alone; `data` has it
 _TOOL = ("tool_name", "tool_input", "tool_use_id", "mcp_server")
 _CLAUDE_FIELDS: Mapping[str, tuple[str, ...]] = {
     "tool.before": _TOOL,
     "tool.after": (*_TOOL, "tool_response", "duration_ms"),
+    "tool.failed": (*_TOOL, "error", "is_interrupt", "duration_ms"),
     "prompt.before": ("prompt", "source", "session_title"),
     "session.start": (
         "source", "model", "session_title", "seconds_since_last_response", "context_tokens", "prompt_cache_likely_expired",
@@ -32,6 +34,7 @@ _CLAUDE_FIELDS: Mapping[str, tuple[str, ...]] = {
 _ALWAYS: Mapping[str, Mapping[str, object]] = {
     "tool.before": {"tool_name": "", "tool_input": {}, "tool_use_id": ""},
     "tool.after": {"tool_name": "", "tool_input": {}, "tool_use_id": "", "tool_response": None},
+    "tool.failed": {"tool_name": "", "tool_input": {}, "tool_use_id": "", "error": "", "is_interrupt": False},
     "prompt.before": {"prompt": ""},
     "session.start": {"source": "startup"},
     "session.end": {"reason": "other"},
@@ -41,6 +44,7 @@ _ALWAYS: Mapping[str, Mapping[str, object]] = {
 _SUBJECTS: Mapping[str, str | None] = {
     "tool.before": "tool_name",
     "tool.after": "tool_name",
+    "tool.failed": "tool_name",
     "session.start": "source",
     "session.end": "reason",
     "compact.before": "trigger",
@@ -113,7 +117,7 @@ def document(occurrence: Occurrence) -> dict[str, object]:
     if session is not None or claude_name(occurrence.event):  # a script of Claude Code's counts on them
         found["session_id"] = session or ""
     if transcript is not None or claude_name(occurrence.event):
-        found["transcript_path"] = str(transcript or "")
+        found["transcript_path"] = str(transcript or os.devnull)
     for name in ("cause", "diff", "budget"):
         if (value := getattr(occurrence, name)) is not None:
             found[name] = _plain(value)

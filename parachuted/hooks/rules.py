@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from parachuted.hooks.claude_tools import TOOL_EVENTS
 from parachuted.hooks.names import is_blocking
 from parachuted.hooks.occurrence import Occurrence
 from parachuted.keys.globs import Glob
@@ -20,12 +21,7 @@ from parachuted.keys.globs import Glob
 Test = Callable[[Occurrence], bool]
 
 _RULE = re.compile(r"\s*([A-Za-z_][\w.-]*)\s*(?:\((.*)\)\s*)?", re.DOTALL)
-_TOOL_EVENTS = frozenset({"tool.before", "tool.after"})
 _NOTE = "Note"
-_FAMILIES: Mapping[str, frozenset[str]] = {
-    "Edit": frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"}),
-    "Read": frozenset({"Read", "NotebookRead", "Grep", "Glob", "LS"}),
-}
 _PATHS = ("file_path", "notebook_path", "path")
 _LONGEST_LINE = 10_000
 _QUOTED = r"""'[^']*'|"(?:[^"\\]|\\.)*\"|\\."""
@@ -56,18 +52,17 @@ def compile_rule(text: str, event: str) -> Test:
     name, inside = found[1], (found[2] or "").strip()
     if name == _NOTE:
         return _note_rule(inside)
-    if event not in _TOOL_EVENTS:
+    if event not in TOOL_EVENTS:
         raise ValueError(f"{text[:80]!r} is about a tool, and {event} is not; here only 'Note(...)' can hold")
     return _tool_rule(name, inside)
 
 
 def _tool_rule(name: str, inside: str) -> Test:
-    names = _FAMILIES.get(name, frozenset({name}))
     test = _argument_rule(name, inside)
 
     def holds(occurrence: Occurrence) -> bool:
         tool = occurrence.data.get("tool_name")
-        if not isinstance(tool, str) or not (tool in names or (name.startswith("mcp__") and tool.startswith(f"{name}__"))):
+        if not isinstance(tool, str) or not (tool == name or (name.startswith("mcp__") and tool.startswith(f"{name}__"))):
             return False
         arguments = occurrence.data.get("tool_input")
         return test is None or (isinstance(arguments, Mapping) and test(arguments, occurrence))

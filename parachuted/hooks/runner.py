@@ -18,7 +18,7 @@ from parachuted.hooks.starting import explain
 from parachuted.processes.keeper import Keeper, KeeperGoneError, KeeperLostError, Kept, Order
 
 _SHELL = "/bin/sh"
-_CAP = 1_000_000
+_CAP = 8_000_000
 _IDLE_S = 10.0
 _NOT_FOUND = (126, 127)  # how a shell, and `env` in a first line, say that a program could not be begun
 

@@ -89,7 +89,7 @@ VALUES: Mapping[str, object] = MappingProxyType({
     "token_count": 160_000,
     "tool_input": {"file_path": _NOTE, "section": "Current Focus", "content": "- plant the tomatoes out"},
     "tool_name": "update_context",
-    "tool_response": "Changed.",
+    "tool_response": [{"type": "text", "text": "Changed."}],
     "tool_use_id": "toolu_01",
     "trigger": "auto",
     "undo": "r-20260106-120205-114-77d0c3ab",

@@ -29,7 +29,7 @@ _USER_CONFIG = "${user_config."
 _PLACE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _SIGNS = re.compile(r"[();<>|&]+")
 _LINE = re.compile(r"[\s();<>|&]")
-_MEANINGS = {"greater_than": "should be more than 0", "less_than_equal": f"should be at most {_LONGEST_S}"}
+_MEANINGS = {"greater_than": "should be more than 0"}
 
 
 class _Command(BaseModel):
@@ -41,20 +41,26 @@ class _Command(BaseModel):
     args: list[str] | None = None
     matcher: str | None = None
     condition: str | None = Field(None, alias="if")
-    timeout_s: float = Field(DEFAULT_TIMEOUT_S, alias="timeout", gt=0, le=_LONGEST_S)
+    timeout_s: float = Field(DEFAULT_TIMEOUT_S, alias="timeout", gt=0)
     on_failure: Literal["continue", "block"] | None = Field(None, validation_alias=AliasChoices("onFailure", "on_failure"))
     is_async: bool = Field(False, alias="async")  # noqa: FBT003  the field's default
     wakes: bool = Field(False, alias="asyncRewake")  # noqa: FBT003  the same
-    once: bool = False
     order: int = 0
     shell: Literal["bash"] | None = None
     status: str | None = Field(None, alias="statusMessage")
 
 
 _KNOWN = frozenset({
-    "type", "command", "args", "matcher", "if", "timeout", "onFailure", "on_failure", "async", "asyncRewake", "once", "order", "shell",
+    "type", "command", "args", "matcher", "if", "timeout", "onFailure", "on_failure", "async", "asyncRewake", "order", "shell",
     "statusMessage", "description",
 })  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """What Claude Code's groups of hooks have in common."""
+
+    matcher: str | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -138,7 +144,7 @@ class _Reader:
             return
         entries = dict(node.entries)
         if "hooks" not in entries:
-            self._hook(name, event, node, matcher=None)
+            self._hook(name, event, node)
             return
         for key in entries.keys() - {"hooks", "matcher"}:
             self._tell(entries[key], f"{name}: {key[:80]!r} means nothing in a group")
@@ -147,9 +153,9 @@ class _Reader:
             self._tell(node, f"{name}: matcher should be a text, and hooks a list")
             return
         for number, item in enumerate(listed.items):
-            self._hook(f"{name}.{number}", event, item, matcher=matcher.text if matcher else None)
+            self._hook(f"{name}.{number}", event, item, group=_Group(matcher.text if matcher else None))
 
-    def _hook(self, name: str, event: str, node: Node, *, matcher: str | None) -> None:
+    def _hook(self, name: str, event: str, node: Node, *, group: _Group | None = None) -> None:
         if node.entries is None:
             self._tell(node, f"{name} should be a hook, with `type: command` and a command")
             return
@@ -171,7 +177,9 @@ class _Reader:
                     entries.get(at, node), f"{name}: {at} {_MEANINGS.get(mistake['type'], _worded(mistake['msg']))}; it does not run"
                 )
             return
-        self._add(name, event, node, written if written.matcher is not None else written.model_copy(update={"matcher": matcher}))
+        if group is not None and written.matcher is not None:
+            self._tell(entries["matcher"], f"{name}: the matcher of its group counts, not its own")
+        self._add(name, event, node, written if group is None else written.model_copy(update={"matcher": group.matcher}))
 
     def _is_command(self, name: str, node: Node, entries: Mapping[str, Node]) -> bool:
         kind = entries["type"].text if "type" in entries else "command" if "command" in entries else None
@@ -189,19 +197,16 @@ class _Reader:
         if written.args is None and _USER_CONFIG in written.command:
             self._tell(node, f"{name}: {_USER_CONFIG}...}} in a line for the shell would be run as code; give it in args. It does not run")
             return
-        if written.wakes:
-            self._tell(node, f"{name}: asyncRewake wakes no one here; it runs in the background")
         hook = Hook(
             id=name,
             event=event,
-            command=written.command if written.args is None and written.shell is None else None,
+            command=written.command if written.args is None else None,
             argv=_argv(written, {**self._places, "PARACHUTE_EVENT": event}),
             matcher=written.matcher,
             condition=written.condition,
-            timeout_s=written.timeout_s,
-            is_async=written.is_async or written.wakes,
+            timeout_s=min(written.timeout_s, _LONGEST_S),
+            is_async=written.is_async and not written.wakes,  # what is to wake the model is waited for, as by `claude -p`
             blocks_on_failure=None if written.on_failure is None else written.on_failure == "block",
-            once=written.once,
             order=written.order,
             files=tuple(dict.fromkeys(_files(written, self._places))),
             description=written.status,
@@ -214,10 +219,8 @@ class _Reader:
 
 
 def _argv(written: _Command, places: Mapping[str, str]) -> tuple[str, ...] | None:
-    """The words to run with no shell, each filled in by itself; a line for a shell of that name is left as it is."""
-    if written.args is not None:
-        return (_at_home(written.command, places), *(expand(word, places) for word in written.args))
-    return None if written.shell is None else (written.shell, "-c", written.command)
+    """The words to run with no shell, each filled in by itself."""
+    return None if written.args is None else (_at_home(written.command, places), *(expand(word, places) for word in written.args))
 
 
 def _files(written: _Command, places: Mapping[str, str]) -> Iterator[Path]:

@@ -58,6 +58,6 @@ async def try_hooks(
 
 def _means(hook: Hook, occurrence: Occurrence) -> bool:
     try:
-        return compile_hook(hook)(occurrence)
+        return compile_hook(hook)(occurrence) is not None
     except ValueError:
         return False

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
-from parachuted.agents import Box, Native
+from parachuted.agents import Box, Native, ToolResult
+from parachuted.agents.job import AfterCall
 from parachuted.agents.sandbox.proxy import Proxy, open_proxy
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.errors import StorageFailedError
@@ -159,9 +160,9 @@ def _closing(native: Native, taint: Taint, proxy: Proxy | None) -> Native:
         close()
         return await native.before(name, arguments)
 
-    async def after(name: str, arguments: Mapping[str, object], output: str) -> str:
+    async def after(name: str, arguments: Mapping[str, object], result: ToolResult) -> AfterCall:
         close()
-        return await native.after(name, arguments, output)
+        return await native.after(name, arguments, result)
 
     return replace(native, before=before, after=after)
 

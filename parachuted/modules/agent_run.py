@@ -126,7 +126,7 @@ class AgentRun:
         self.job = Job(
             id=self.id, watcher=self.task.watcher, system_prompt=system, prompt=prompt,
             tools=self._hooks.tools(self.audit.tools(self._tools(skills))), limits=order.limits, changes=(), at=now,
-            session_id=order.session, agent=one.name, causes=self.task.causes, model=one.config.model,
+            session_id=order.session, agent=one.name, causes=self.task.causes, model=one.config.model, ended=self._hooks.ended,
         )  # fmt: skip
 
     async def work(self) -> str:
@@ -174,6 +174,8 @@ class AgentRun:
         except Exception as error:  # a backend is another's code
             log.exception("the agent's backend broke", extra={"run": self.id})
             raise AgentFailedError(f"the backend {self._parts.backend.name} broke: {type(error).__name__}") from error
+        if (reason := self._hooks.ended()) is not None:
+            raise AgentFailedError(reason)
         await self._hooks.stopping(last)
         return "\n\n".join(words) or last
 

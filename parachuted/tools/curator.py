@@ -187,7 +187,7 @@ class Curator:
             id=str(task.run), watcher=printable(task.watcher), system_prompt=SYSTEM_PROMPT, prompt=account.prompt,
             tools=hooks.tools(audit.tools(files.tools())),
             limits=self._limits, changes=tuple(account.changes), at=account.started, session_id=self._session(task.watcher),
-            agent=NAME, causes=task.causes,
+            agent=NAME, causes=task.causes, ended=hooks.ended,
         )  # fmt: skip
         try:
             await self._follow(job, account, audit)
@@ -244,6 +244,8 @@ class Curator:
             async for step in steps:
                 account.note(step)
                 audit.note(step)
+        if (reason := job.ended()) is not None:
+            raise AgentFailedError(reason)
 
     def _session(self, watcher: str) -> str | None:
         """The session to go on with. Each run resends all before it, so after some runs a new one is begun."""

@@ -24,7 +24,6 @@ from parachuted.hooks import Decision, Occurrence
 from parachuted.vault import Store, VaultPath
 
 _SHOWN = 2000
-_LARGEST_CONTEXT = 16 << 10
 
 
 class Asker(Protocol):
@@ -81,6 +80,7 @@ class AgentHooks:
     added: Callable[[], object] = lambda: None
     saw: Callable[[str], object] = lambda _source: None
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    _ends: list[str] = field(default_factory=list)
 
     def tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
         """The same tools, each call of which hooks may see, change and refuse."""
@@ -95,7 +95,7 @@ class AgentHooks:
             raise ActRefusedError(f"a hook objected to the prompt: {decision.reason}")
         if decision.context:
             await self._shows(decision)
-        return "\n\n".join([prompt, *_bounded(decision.context)])
+        return "\n\n".join([prompt, *decision.context])
 
     async def stopping(self, last_said: str | None) -> Decision:
         """The agent is done. Whoever began the work may let it go on, once, when a hook objects to its end."""
@@ -109,29 +109,34 @@ class AgentHooks:
 
         Such a call is made as it is or not at all: a hook that wants other arguments objects to these.
         """
-        if not self.asker.wants("tool.before"):
-            return None, ()
-        told = {"tool_name": name, "tool_input": dict(arguments), "tool_use_id": use}
-        decision = await self.asker.ask(self.occurrence("tool.before", told))
-        await self._shows(decision)
+        decision = await self._before(name, arguments, use)
         if not decision.allowed:
-            return f"a hook refused {name}, so nothing was done: {decision.reason}", ()
+            return _refusal(name, decision), ()
         if decision.updated_input is not None and dict(decision.updated_input) != dict(arguments):
             return f"a hook wants {name} to be called otherwise, so nothing was done: call it with {_shown(decision.updated_input)}", ()
-        return None, tuple(_bounded(decision.context))
+        return None, decision.context
 
-    async def after_call(self, name: str, arguments: Mapping[str, object], use: str, result: ToolResult, took: float) -> tuple[str, ...]:
-        """What hooks add once such a call has been answered, after so many milliseconds."""
+    async def after_call(
+        self, name: str, arguments: Mapping[str, object], use: str, result: ToolResult, took: float
+    ) -> Decision:  # fmt: skip
+        """What hooks add once a call has ended, after so many milliseconds. It has happened: an objection to it is one more text."""
         told: dict[str, object] = {"tool_name": name, "tool_input": dict(arguments), "tool_use_id": use, "duration_ms": round(took, 3)}
-        told["tool_response"] = {"text": result.text, "is_error": result.is_error}
-        self.publish("tool.after", **_brief(told))
-        if not self.asker.wants("tool.after"):
-            return ()
-        decision = await self.asker.ask(self.occurrence("tool.after", told))
-        await self._shows(decision)
-        text = decision.updated_output
-        said = [text] if isinstance(text, str) else []
-        return tuple(_bounded((*said, *decision.context, *([decision.reason] if decision.reason else []))))
+        if result.is_error:
+            event, told["error"], told["is_interrupt"] = "tool.failed", result.text, False
+        else:
+            event, told["tool_response"] = "tool.after", [{"type": "text", "text": result.text}]
+        self.publish(event, **_brief({key: value for key, value in told.items() if key != "is_interrupt"}))
+        if not self.asker.wants(event):
+            return Decision()
+        decision = await self.asker.ask(self.occurrence(event, told))
+        self._may_end(decision)
+        if decision.sources or decision.context or decision.updated_output is not None:
+            await self._shows(decision)
+        return decision
+
+    def ended(self) -> str | None:
+        """Why the agent is not to go on, where a hook has said so."""
+        return self._ends[0] if self._ends else None
 
     def occurrence(self, event: str, data: Mapping[str, object], *, diff: Mapping[str, object] | None = None) -> Occurrence:
         """Something of this agent's work as a hook is told of it."""
@@ -142,51 +147,41 @@ class AgentHooks:
 
     def _hooked_call(self, tool: Tool) -> Callable[[Mapping[str, object]], Awaitable[ToolResult]]:
         async def call(arguments: Mapping[str, object]) -> ToolResult:
+            if (reason := self.ended()) is not None:
+                return ToolResult(text=f"nothing was done: {reason}", is_error=True)
             use = f"{self.session_id}-{next(self._numbers)}"
-            told: dict[str, object] = {"tool_name": tool.name, "tool_input": dict(arguments), "tool_use_id": use}
-            context: tuple[str, ...] = ()
-            given: Mapping[str, object] = arguments
-            if self.asker.wants("tool.before"):
-                decision = await self.asker.ask(self.occurrence("tool.before", told))
-                if decision.sources or not decision.allowed:
-                    await self._shows(decision)
-                if not decision.allowed:
-                    return ToolResult(text=f"a hook refused {tool.name}, so nothing was done: {decision.reason}", is_error=True)
-                context = decision.context
-                given = arguments if decision.updated_input is None else decision.updated_input
+            decision = await self._before(tool.name, arguments, use)
+            if not decision.allowed:
+                return ToolResult(text=_refusal(tool.name, decision), is_error=True)
+            given = arguments if decision.updated_input is None else decision.updated_input
             began = time.perf_counter()
             result = await (tool.call(given) if given is arguments else call_tool((tool,), tool.name, given))
-            told |= {"tool_input": dict(given), "duration_ms": round((time.perf_counter() - began) * 1000, 3)}
-            return self._with_context(await self._after(told, result), context)
+            took = (time.perf_counter() - began) * 1000
+            after = await self.after_call(tool.name, given, use, result, took)
+            shown = _text_of(after.updated_output) if not result.is_error else None
+            return _with_context(result if shown is None else replace(result, text=shown), (*decision.context, *after.context))
 
         return call
 
-    async def _after(self, told: Mapping[str, object], result: ToolResult) -> ToolResult:
-        """What the agent is answered once hooks have seen the answer. The call has happened: an objection to it is one more text."""
-        self.publish("tool.after", **_brief({**told, "tool_response": {"text": result.text, "is_error": result.is_error}}))
-        if not self.asker.wants("tool.after"):
-            return result
-        data = {**told, "tool_response": {"text": result.text, "is_error": result.is_error}}
-        decision = await self.asker.ask(self.occurrence("tool.after", data))
-        text = decision.updated_output
-        shown = result
-        if decision.sources or isinstance(text, str):
+    async def _before(self, name: str, arguments: Mapping[str, object], use: str) -> Decision:
+        if not self.asker.wants("tool.before"):
+            return Decision()
+        told = {"tool_name": name, "tool_input": dict(arguments), "tool_use_id": use}
+        decision = await self.asker.ask(self.occurrence("tool.before", told))
+        self._may_end(decision)
+        if decision.sources or decision.context or not decision.allowed:
             await self._shows(decision)
-        if isinstance(text, str):
-            shown = replace(result, text=text)
-        return self._with_context(shown, (*decision.context, *([decision.reason] if decision.reason else [])))
+        return decision
+
+    def _may_end(self, decision: Decision) -> None:
+        if decision.stop:
+            self._ends.append(f"a hook ended the run: {decision.reason}")
 
     async def _shows(self, decision: Decision) -> None:
         """The agent is about to be shown words of a hook."""
         self.added()
         if decision.sources:
             await asyncio.to_thread(lambda: [self.saw(source) for source in decision.sources])
-
-    def _with_context(self, result: ToolResult, context: Sequence[str]) -> ToolResult:
-        if not context:
-            return result
-        self.added()
-        return replace(result, text="\n\n".join([result.text, *_bounded(context)]))
 
 
 def saw_source(source: str, store: Store, origins: Origins | None, taint: Taint) -> None:
@@ -204,8 +199,22 @@ def saw_source(source: str, store: Store, origins: Origins | None, taint: Taint)
         taint.read(path, origins.of_text(path, content.data, content.digest) if origins is not None else "you")
 
 
-def _bounded(context: Sequence[str]) -> list[str]:
-    return [text if len(text) <= _LARGEST_CONTEXT else f"{text[:_LARGEST_CONTEXT]}\n(cut: a hook said more)" for text in context if text]
+def _refusal(name: str, decision: Decision) -> str:
+    return "\n\n".join([f"a hook refused {name}, so nothing was done: {decision.reason}", *decision.context])
+
+
+def _with_context(result: ToolResult, context: Sequence[str]) -> ToolResult:
+    return replace(result, text="\n\n".join([result.text, *context])) if context else result
+
+
+def _text_of(output: object) -> str | None:
+    """What a hook gives in place of an answer, a text or a list of content blocks, as a tool's text; None: it is neither."""
+    if isinstance(output, str):
+        return output
+    if not isinstance(output, list):
+        return None
+    texts = [block.get("text") if isinstance(block, Mapping) else None for block in output]
+    return "\n".join(text if isinstance(text, str) else json.dumps(block) for block, text in zip(output, texts, strict=True))
 
 
 def _shown(arguments: Mapping[str, object]) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from parachuted.access.origin import Taint
 from parachuted.access.paths import is_control, is_hidden
 from parachuted.agents import ToolResult
-from parachuted.agents.job import Box, Native
+from parachuted.agents.job import AfterCall, Box, Native
 from parachuted.errors import StorageFailedError
 from parachuted.grants.agent_grant import AgentGrant
 from parachuted.tools.audited import RunAudit
@@ -91,17 +91,17 @@ class _Gate:
             self._waiting[_key(name, arguments)].append(_Call(use, time.perf_counter(), context))
         return None
 
-    async def after(self, name: str, arguments: Mapping[str, object], output: str) -> str:
-        """What the agent is to know of what became of the call."""
+    async def after(self, name: str, arguments: Mapping[str, object], result: ToolResult) -> AfterCall:
+        """What the agent is to know of what became of the call, and what it reads as its answer where hooks replaced it."""
         call = self._begun(name, arguments)
         took = (time.perf_counter() - call.began) * 1000
         if name in {"WebFetch", "WebSearch"}:
             self.taint.read(f"an answer to {name}", "web")
         said = await self._checked_in(name) if name in _CHANGERS else ""
-        told, result = _told(arguments, self.hooks), ToolResult(text=output)
         self.audit.called(name, _in_vault(arguments), result, took)
-        more = await self.hooks.after_call(name, told, call.use, result, took)
-        return "\n\n".join(text for text in (said, *call.context, *more) if text)
+        decision = await self.hooks.after_call(name, _told(arguments, self.hooks), call.use, result, took)
+        context = "\n\n".join(text for text in (said, *call.context, *decision.context) if text)
+        return AfterCall(context=context, output=decision.updated_output)
 
     async def _checked_in(self, name: str) -> str:
         try:

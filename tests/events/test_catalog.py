@@ -37,6 +37,7 @@ def test_the_events_that_claude_code_has_too_are_known_by_its_names():
         "UserPromptSubmit": "prompt.before",
         "PreToolUse": "tool.before",
         "PostToolUse": "tool.after",
+        "PostToolUseFailure": "tool.failed",
         "Stop": "stop.before",
         "PreCompact": "compact.before",
     }

@@ -244,8 +244,8 @@ def test_a_denied_permission_objects_with_its_reason():
     assert read_answer(hook(), ran(specific(permissionDecision="deny", permissionDecisionReason="why"))).blocks == "why"
 
 
-def test_the_newer_permission_counts_where_the_older_decision_says_otherwise():
-    assert read_answer(hook(), ran({"decision": "block", **specific(permissionDecision="allow")})).blocks is None
+def test_of_two_decisions_in_one_answer_the_no_wins():
+    assert read_answer(hook(), ran({"decision": "block", **specific(permissionDecision="allow")})).blocks is not None
     assert read_answer(hook(), ran({"decision": "approve", **specific(permissionDecision="deny")})).blocks is not None
 
 

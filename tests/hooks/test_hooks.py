@@ -306,14 +306,10 @@ async def test_an_asynchronous_hook_holds_nobody_up_and_cannot_object(opened: Op
     assert stand.hooks.errors[0].message == "write.before[0] objects to write.before, which cannot be stopped any more: late"
 
 
-async def test_a_hook_that_runs_once_runs_once_a_session(opened: Opening):
-    opened.settings({"prompt.before": [{"command": "echo hello", "once": True}], "SessionEnd": [{"command": "true"}]})
+async def test_once_is_for_skills_so_a_guard_guards_every_call(opened: Opening):
+    opened.settings({"tool.before": [{"command": "exit 2", "once": True}]})
     async with opened() as stand:
-        said = [(await stand.ask("prompt.before", session_id=session)).context for session in ("a", "a", "b", "b")]
-        assert said == [("hello",), (), ("hello",), ()]
-        await stand.ask("session.end", session_id="a")
-        assert (await stand.ask("prompt.before", session_id="a")).context == ("hello",)
-        assert (await stand.ask("prompt.before", session_id="b")).context == ()
+        assert [(await stand.ask("tool.before", session_id="a")).allowed for _ in range(2)] == [False, False]
 
 
 # the end of a turn

@@ -16,14 +16,14 @@ AT = datetime(2025, 1, 6, tzinfo=UTC)
 
 def is_meant(event: str, matcher: str | None, data: Mapping[str, object], *, condition: str | None = None) -> bool:
     hook = Hook(id="h", event=event, command="true", matcher=matcher, condition=condition)
-    return compile_hook(hook)(Occurrence(event=event, at=AT, data=data, vault=Path("/vault")))
+    return compile_hook(hook)(Occurrence(event=event, at=AT, data=data, vault=Path("/vault"))) is not None
 
 
 def tool(name: str) -> dict[str, object]:
     return {"tool_name": name, "tool_input": {}}
 
 
-@pytest.mark.parametrize("matcher", [None, "", "*", " "])
+@pytest.mark.parametrize("matcher", [None, "", "*"])
 def test_a_matcher_that_is_missing_empty_or_a_star_means_everything(matcher: str | None):
     assert is_meant("tool.before", matcher, tool("Edit"))
     assert is_meant("file.modified", matcher, {"path": "a/b.md"})

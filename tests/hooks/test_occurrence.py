@@ -51,7 +51,7 @@ def test_an_event_of_claude_codes_has_its_common_fields(event: str, claude: str,
 def test_a_script_of_claude_codes_finds_the_common_fields_also_where_nothing_is_known():
     told = document(occurrence("tool.before"))
 
-    assert (told["session_id"], told["transcript_path"], told["cwd"]) == ("", "", "/vault")
+    assert (told["session_id"], told["transcript_path"], told["cwd"]) == ("", "/dev/null", "/vault")
 
 
 def test_an_event_of_ours_has_no_session_unless_there_is_one():
@@ -59,10 +59,17 @@ def test_an_event_of_ours_has_no_session_unless_there_is_one():
     assert document(occurrence("file.modified", {"path": "a.md"}))["hook_event_name"] == "file.modified"
 
 
-@pytest.mark.parametrize("field", ["prompt_id", "permission_mode", "agent_id", "agent_type", "effort"])
+@pytest.mark.parametrize("field", ["prompt_id", "permission_mode", "effort"])
 def test_what_claude_code_adds_when_it_is_known_is_added_when_it_is_known(field: str):
     assert document(occurrence("tool.before", {field: "x"}))[field] == "x"
     assert field not in document(occurrence("tool.before"))
+
+
+def test_the_agent_is_named_in_data_alone_since_claude_code_names_none_but_subagents():
+    told = document(occurrence("tool.before", {"agent_id": "r1", "agent_type": "curator"}))
+
+    assert not {"agent_id", "agent_type"} & told.keys()
+    assert told["data"]["agent_id"] == "r1"
 
 
 @pytest.mark.parametrize(

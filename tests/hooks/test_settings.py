@@ -114,7 +114,7 @@ def test_events_may_stand_without_hooks_above_them():
 def test_what_is_not_said_is_as_the_specification_has_it():
     hook = one()
 
-    assert (hook.timeout_s, hook.matcher, hook.condition, hook.is_async, hook.once, hook.order) == (30, None, None, False, False, 0)
+    assert (hook.timeout_s, hook.matcher, hook.condition, hook.is_async, hook.order) == (30, None, None, False, 0)
     assert hook.blocks_on_failure is None
     assert hook.source == "settings"
 
@@ -130,12 +130,12 @@ def test_what_is_not_said_is_as_the_specification_has_it():
         ({"onFailure": "block"}, "blocks_on_failure", True),
         ({"on_failure": "block"}, "blocks_on_failure", True),
         ({"onFailure": "continue"}, "blocks_on_failure", False),
-        ({"once": True}, "once", True),
+        ({"timeout": 999_999}, "timeout_s", 86_400),
         ({"order": -2}, "order", -2),
         ({"statusMessage": "Looking"}, "description", "Looking"),
         ({"args": ["a", "b c", "$x"]}, "argv", ("x", "a", "b c", "$x")),
         ({"args": []}, "argv", ("x",)),
-        ({"shell": "bash"}, "argv", ("bash", "-c", "x")),
+        ({"shell": "bash"}, "command", "x"),
         ({"timeout": None, "matcher": None, "args": None}, "timeout_s", 30),
     ],
 )
@@ -143,8 +143,12 @@ def test_each_field_of_a_hook_is_read(written: dict[str, object], field: str, va
     assert getattr(one(**written), field) == value
 
 
-def test_a_hooks_own_matcher_wins_over_its_groups():
-    assert only("hooks: {PreToolUse: [{matcher: A, hooks: [{command: x, matcher: B}]}]}").matcher == "B"
+@pytest.mark.parametrize(("group", "expected"), [("matcher: A, ", "A"), ("", None)])
+def test_in_a_group_the_groups_matcher_counts_and_that_is_said(group: str, expected: str | None):
+    found = read(f"hooks: {{PreToolUse: [{{{group}hooks: [{{command: x, matcher: B}}]}}]}}")
+
+    assert found.hooks[0].matcher == expected
+    assert found.problems == ["line 1: PreToolUse[0].0: the matcher of its group counts, not its own"]
 
 
 def test_with_args_there_is_no_shell_and_each_word_is_filled_in_by_itself():
@@ -159,14 +163,14 @@ def test_with_args_there_is_no_shell_and_each_word_is_filled_in_by_itself():
 def test_a_line_for_a_shell_is_left_to_the_shell():
     (hook,) = read('file.modified: [{command: "echo $PARACHUTE_VAULT", shell: bash}]', PARACHUTE_VAULT="/v;x").hooks
 
-    assert hook.argv == ("bash", "-c", "echo $PARACHUTE_VAULT")
+    assert (hook.command, hook.argv) == ("echo $PARACHUTE_VAULT", None)
 
 
-def test_async_rewake_runs_in_the_background_and_says_that_it_wakes_no_one():
-    found = read("hooks: {PostToolUse: [{command: x, asyncRewake: true}]}")
+@pytest.mark.parametrize("more", ["", ", async: true"])
+def test_what_is_to_wake_the_model_is_waited_for(more: str):
+    found = read(f"hooks: {{PostToolUse: [{{command: x, asyncRewake: true{more}}}]}}")
 
-    assert found.hooks[0].is_async
-    assert found.problems == ["line 1: PostToolUse[0]: asyncRewake wakes no one here; it runs in the background"]
+    assert (found.hooks[0].is_async, found.problems) == (False, [])
 
 
 @pytest.mark.parametrize("kind", ["prompt", "agent", "http", "mcp_tool"])
@@ -205,18 +209,18 @@ nonsense: 1
 
 def test_all_mistakes_are_told_at_once_each_with_its_line_and_the_other_hooks_work():
     found = read(MISTAKES)
-    wrong = "missing ), unterminated subpattern at position 1"
+    wrong = "Unbalanced parenthesis"
 
     assert found.problems == [
+        "line 7: file.modified[1]: 'once' means nothing here; the rest of it holds",
         "line 6: file.modified[1]: timeout should be a valid number, unable to parse string as a number; it does not run",
-        "line 7: file.modified[1]: once should be a valid boolean, unable to interpret input; it does not run",
         "line 8: file.modified[2]: command field required; it does not run",
         "line 9: file.modified[3]: type should be command, not 'comand'; it does not run",
         "line 10: file.modified[4] should be a hook, with `type: command` and a command, or a group with `hooks`",
         "line 11: file.modified[5]: 'mathcer' means nothing here; the rest of it holds",
         "line 12: file.modified[6]: onFailure should be 'continue' or 'block'; it does not run",
         "line 13: file.modified[7]: timeout should be more than 0; it does not run",
-        f"line 14: file.modified[8] never runs: the matcher 'a(' is no regular expression ({wrong}), so it never matches",
+        f"line 14: file.modified[8] never runs: the matcher 'a(' is no regular expression of JavaScript's ({wrong}), so it never matches",
         "line 15: file.modified[9]: shell should be 'bash'; it does not run",
         "line 16: file.modified[10]: matcher should be a text, and hooks a list",
         "line 17: there is no event 'file.changed'; `parachute hooks docs` lists them",

@@ -11,6 +11,7 @@ import pytest
 
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
+from parachuted.agents import ToolResult
 from parachuted.agents.sandbox.box_spec import Slot
 from parachuted.errors import AgentFailedError
 from parachuted.grants.agent_config import AgentConfig, SandboxConfig
@@ -108,7 +109,7 @@ async def test_a_run_that_fails_leaves_nothing_but_what_was_checked_in_before(be
         async with bench.boxes.open(bench.run()) as opened:
             work = opened.native.box.work
             (work / "Work/a.md").write_text("# One\n")
-            await opened.native.after("Bash", {"command": "git x"}, "")
+            await opened.native.after("Bash", {"command": "git x"}, ToolResult(text=""))
             (work / "Work/a.md").write_text("# Two\n")
             raise AgentFailedError
 
@@ -189,7 +190,7 @@ async def test_what_is_open_to_the_network_ends_when_the_run_has_read_a_stranger
         acts = (
             lambda: asyncio.to_thread(bench.taint.read, "Inbox/mail.md", "imported"),
             lambda: opened.native.before("Read", file),
-            lambda: opened.native.after("Read", file, ""),
+            lambda: opened.native.after("Read", file, ToolResult(text="")),
         )
         for act in acts:
             reader, writer = await connected(sockets)
@@ -206,6 +207,6 @@ async def test_what_is_half_written_in_the_background_when_the_run_ends_is_not_t
         note = opened.native.box.work / "Work/a.md"
         assert await opened.native.before("Bash", {"command": "git x"}) is None
         note.write_text("# Whole\n")
-        await opened.native.after("Bash", {"command": "git x"}, "")
+        await opened.native.after("Bash", {"command": "git x"}, ToolResult(text=""))
         note.write_text("# Hal")
     assert bench.yard.text("Work/a.md") == "# Whole\n"

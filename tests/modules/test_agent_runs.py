@@ -14,7 +14,8 @@ from parachuted.access.authority import Authority, acting
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
 from parachuted.access.session_taint import SessionTaints
-from parachuted.agents import Box, Job, Native, call_tool
+from parachuted.agents import Box, Job, Native, ToolResult, call_tool
+from parachuted.agents.job import AfterCall
 from parachuted.agents.permission import Permissions
 from parachuted.errors import ActRefusedError, AgentFailedError, AgentStoppedError, AgentUnavailableError
 from parachuted.grants.agent_config import AgentConfig
@@ -68,8 +69,8 @@ class Boxes:
         async def before(_name: str, _arguments: object) -> str | None:
             return None
 
-        async def after(_name: str, _arguments: object, _output: str) -> str:
-            return ""
+        async def after(_name: str, _arguments: object, _result: ToolResult) -> AfterCall:
+            return AfterCall()
 
         self.opened.append(boxed)
         box = Box(config=boxed.grant.sandbox, work=self.folder, is_writable=True, home=self.folder, sockets=self.folder)

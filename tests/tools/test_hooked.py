@@ -104,7 +104,7 @@ async def test_a_hook_is_told_which_tool_with_what_and_for_whom():
         "agent_id": "r1",
         "agent_type": "curator",
     }
-    assert after.data["tool_response"] == {"text": "wrote milk", "is_error": False}
+    assert after.data["tool_response"] == [{"type": "text", "text": "wrote milk"}]
     assert after.data["tool_use_id"] == "r1-1"
 
 
@@ -126,8 +126,7 @@ async def test_what_hooks_say_after_a_call_reaches_the_agent_and_undoes_nothing(
     result, pen = await write(Scripted({"tool.after": yes(context=("a hook saw it", "x" * 20_000))}))
 
     assert pen.given == [{"text": "milk"}]
-    assert result.text.startswith("wrote milk\n\na hook saw it\n\nxxx")
-    assert result.text.endswith("(cut: a hook said more)")
+    assert result.text == f"wrote milk\n\na hook saw it\n\n{'x' * 20_000}"
     assert not result.is_error
 
 
@@ -143,7 +142,7 @@ async def test_what_the_bus_is_told_of_a_call_holds_no_whole_note():
     await hooks_of(Unasked(), told).tools([pen.tool])[0].call({"text": "x" * 100_000})
 
     assert len(told[0]["tool_input"]["text"]) == 2000
-    assert len(told[0]["tool_response"]["text"]) == 2000
+    assert len(told[0]["tool_response"]) == 2000
 
 
 async def test_a_prompt_is_added_to_or_refused():
@@ -223,3 +222,50 @@ async def test_a_refused_prompt_ends_the_run_and_asks_nobody(tmp_path: Path):
 
     assert (await study.run("w")).reason == "a hook objected to the prompt: too long"
     assert study.backend.jobs == []
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("short", "short"),
+        ([{"type": "text", "text": "one"}, {"type": "text", "text": "two"}], "one\ntwo"),
+        ([{"type": "image", "data": "x"}], '{"type": "image", "data": "x"}'),
+        ({"stdout": "x"}, "wrote milk"),
+    ],
+)
+async def test_a_text_and_a_list_of_blocks_take_the_answers_place(given: object, expected: str):
+    result, _ = await write(Scripted({"tool.after": yes(updated_output=given)}))
+
+    assert result.text == expected
+
+
+async def test_a_call_that_failed_is_told_as_a_failure_and_not_as_what_ended_well():
+    async def broken(_arguments: Mapping[str, object]) -> ToolResult:
+        return ToolResult(text="no such note", is_error=True)
+
+    told: list[Mapping[str, object]] = []
+    scripted = Scripted({"tool.after": yes(), "tool.failed": yes(context=("ask for the list first",), updated_output="all is well")})
+    (tool,) = hooks_of(scripted, told).tools([Tool(name="read_note", description="", schema={}, call=broken)])
+
+    assert await tool.call({}) == ToolResult(text="no such note\n\nask for the list first", is_error=True)
+    (asked,) = scripted.asked
+    assert (asked.event, asked.data["error"], asked.data["is_interrupt"]) == ("tool.failed", "no such note", False)
+    assert [one["event"] for one in told] == ["tool.failed"]
+
+
+async def test_a_no_and_what_a_hook_adds_to_it_both_reach_the_agent():
+    result, _ = await write(Scripted({"tool.before": yes(allowed=False, reason="milk is out", context=("tea is in",))}))
+
+    assert result.text == "a hook refused note_down, so nothing was done: milk is out\n\ntea is in"
+
+
+@pytest.mark.parametrize("event", ["tool.before", "tool.after"])
+async def test_a_hook_that_says_to_stop_ends_the_run_and_no_call_after_it_is_made(event: str, tmp_path: Path):
+    blocked = event == "tool.before"
+    scripted = Scripted({event: yes(allowed=not blocked, stop=True, reason="enough for today")})
+    study = await hooked(tmp_path, scripted, update(), update(content="- newer"), say("Done."))
+    outcome = await study.run("w")
+
+    assert (outcome.result, outcome.reason) == ("failed", "a hook ended the run: enough for today")
+    assert study.text("w") == (W if blocked else W.replace("- old", "- new"))
+    assert len(scripted.asked) == 1

@@ -63,7 +63,7 @@ class ClaudeBackend:
 
     async def _attempt(self, job: Job, session: str | None, deadline: float) -> AsyncGenerator[Step, None]:
         """One go. The account comes last, when all that the run cost has been counted, and then what it failed of."""
-        toolbox = Toolbox(job.tools, job.native)
+        toolbox = Toolbox(job.tools, job.native, job.ended)
         account, failure = None, None
         before = self._counted(job)
         try:
@@ -148,7 +148,8 @@ class ClaudeBackend:
             permission_mode="dontAsk",
             hooks={
                 "PreToolUse": [HookMatcher(hooks=[toolbox.gate], timeout=patience, on_failure="block")],
-                **({"PostToolUse": look_after, "PostToolUseFailure": look_after} if toolbox.native else {}),
+                "PostToolUse": look_after,
+                "PostToolUseFailure": look_after,
             },
             model=job.model or self._settings.model,
             settings=_NO_PREFLIGHT if "WebFetch" in toolbox.native else None,

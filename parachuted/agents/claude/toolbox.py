@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from claude_agent_sdk import HookContext, HookInput, HookJSONOutput, SdkMcpTool, ToolAnnotations, create_sdk_mcp_server
+from claude_agent_sdk.types import PostToolUseHookSpecificOutput, SyncHookJSONOutput
 
 from parachuted.agents.calling import call_tool, find_excess
 from parachuted.agents.claude.transcript import PREFIX, SERVER
-from parachuted.agents.job import Native, Tool
+from parachuted.agents.job import AfterCall, Native, Tool, ToolResult
 
 _RESULT_CHARS = 400_000  # beyond it the CLI puts a result into a file, which an agent without file tools cannot read
 _TOLD_CHARS = 100_000
@@ -19,12 +20,12 @@ _TOLD_CHARS = 100_000
 class Toolbox:
     """Serves the tools; `bug` is what a tool, or what guards the CLI's own, raised that it should not have."""
 
-    def __init__(self, tools: Sequence[Tool], native: Native | None = None) -> None:
+    def __init__(self, tools: Sequence[Tool], native: Native | None = None, ended: Callable[[], str | None] = lambda: None) -> None:
         self.names = [PREFIX + tool.name for tool in tools]
         self.native = list(native.tools) if native is not None else []
         self.bug: Exception | None = None
         self._tools = tuple(tools)
-        self._native = native
+        self._native, self._ended = native, ended
         self.server = create_sdk_mcp_server(SERVER, tools=[self._offer(tool) for tool in tools])
 
     async def gate(self, asked: HookInput, _use: str | None, _context: HookContext) -> HookJSONOutput:
@@ -32,26 +33,41 @@ class Toolbox:
         reason = await self._find_objection(asked)
         if reason is None:
             return {}
-        return {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": reason}}
+        answer = self._end()
+        answer["hookSpecificOutput"] = {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": "deny",
+            "permissionDecisionReason": reason,
+        }
+        return answer
 
     async def look_after(self, done: HookInput, _use: str | None, _context: HookContext) -> HookJSONOutput:
-        """Tell the agent what became of what one of the CLI's own tools did, also where that failed: half of it may be done."""
+        """Tell the agent what became of what one of the CLI's own tools did, also where that failed: half of it may be done.
+
+        After any call, the run may be at its end.
+        """
         name, arguments = done.get("tool_name"), done.get("tool_input")
         native, event = self._native, done.get("hook_event_name")
         if native is None or not isinstance(name, str) or name not in native.tools:
-            return {}
+            return self._end()
         failed = event == "PostToolUseFailure"
-        result = _words(done.get("error") if failed else done.get("tool_response"))
+        result = ToolResult(text=_words(done.get("error") if failed else done.get("tool_response")), is_error=failed)
         try:
-            told = await native.after(name, arguments if isinstance(arguments, Mapping) else {}, result)
+            after = await native.after(name, arguments if isinstance(arguments, Mapping) else {}, result)
         except Exception as bug:
             self.bug = bug
             raise
-        if not told:
-            return {}
-        if failed:
-            return {"hookSpecificOutput": {"hookEventName": "PostToolUseFailure", "additionalContext": told}}
-        return {"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": told}}
+        answer = self._end()
+        if failed and after.context:
+            answer["hookSpecificOutput"] = {"hookEventName": "PostToolUseFailure", "additionalContext": after.context}
+        elif after.context or after.output is not None:
+            answer["hookSpecificOutput"] = _after(after)
+        return answer
+
+    def _end(self) -> SyncHookJSONOutput:
+        """What ends the loop of the CLI, where a hook has said so."""
+        reason = self._ended()
+        return {} if reason is None else {"continue_": False, "stopReason": reason}
 
     async def _find_objection(self, asked: HookInput) -> str | None:
         name, arguments = asked.get("tool_name"), asked.get("tool_input")
@@ -79,6 +95,15 @@ class Toolbox:
 
         annotations = ToolAnnotations(maxResultSizeChars=_RESULT_CHARS)
         return SdkMcpTool(tool.name, tool.description, dict(tool.schema), handle, annotations)
+
+
+def _after(after: AfterCall) -> PostToolUseHookSpecificOutput:
+    said: PostToolUseHookSpecificOutput = {"hookEventName": "PostToolUse"}
+    if after.context:
+        said["additionalContext"] = after.context
+    if after.output is not None:
+        said["updatedToolOutput"] = after.output
+    return said
 
 
 def _words(response: object) -> str:

@@ -60,6 +60,14 @@ async def test_hostile_calls_get_a_clear_error_and_do_nothing(claude, job, run, 
     assert outcome.error is None
 
 
+async def test_the_model_is_not_asked_again_once_the_jobs_end_is_said(claude, job, run, desk):
+    claude.api.add([use("read_context", file_path="a.md")], [say("more")])
+    outcome = await run(claude.backend, job(ended=lambda: "enough" if desk.calls else None))
+
+    assert (len(claude.api.asked), len(desk.calls), outcome.error) == (1, 1, None)
+    assert outcome.account.cost_usd > 0
+
+
 async def test_a_session_is_resumed_and_each_run_is_charged_for_itself(claude, job, run):
     claude.api.add([say("first")], [say("second")], [say("third")])
     first = await run(claude.backend, job(prompt="one"))

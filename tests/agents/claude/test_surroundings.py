@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents import Box, Called, Finished, Job, Native, Said, make_backend
+from parachuted.agents import Box, Called, Finished, Job, Native, Said, ToolResult, make_backend
 from parachuted.agents.heavy import load_heavy
+from parachuted.agents.job import AfterCall
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.errors import AgentFailedError, AgentUnavailableError
 from parachuted.grants.agent_config import SandboxConfig
@@ -42,9 +43,9 @@ class Boxed:
         self.seen.append(("before", name, arguments))
         return self.objection
 
-    async def after(self, name: str, _arguments: Mapping[str, object], result: str) -> str:
-        self.seen.append(("after", name, result))
-        return f"[{name} was looked at]"
+    async def after(self, name: str, _arguments: Mapping[str, object], result: ToolResult) -> AfterCall:
+        self.seen.append(("after", name, result.text))
+        return AfterCall(context=f"[{name} was looked at]")
 
     @asynccontextmanager
     async def job(self, *files: str, **parts: object) -> AsyncIterator[Job]:

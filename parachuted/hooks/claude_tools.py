@@ -1,0 +1,105 @@
+"""Claude tools: a call of a tool of ours as a hook that was written for Claude Code is told of it.
+
+`Write|Edit` is asked about `update_context`, and reads `tool_input` as Claude Code has it; arguments that it changes come back in ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+
+from parachuted.hooks.occurrence import Occurrence
+
+TOOL_EVENTS = frozenset({"tool.before", "tool.after", "tool.failed"})
+CLI_TOOLS = frozenset({"Bash", "Edit", "Glob", "Grep", "Read", "WebFetch", "WebSearch", "Write"})
+"""The tools of Claude Code's own that an agent can be granted."""
+MCP_PREFIX = "mcp__curator__"
+"""How Claude Code calls the server that our tools are on."""
+
+_FILE = "file_path"
+
+
+@dataclass(frozen=True, slots=True)
+class _Counterpart:
+    """A tool of Claude Code's. `arguments`: its name for each of ours; `fixed`: what it has besides."""
+
+    name: str
+    arguments: Mapping[str, str]
+    fixed: Mapping[str, object] = field(default_factory=dict)
+
+
+def _writing(path: str, text: str) -> tuple[_Counterpart, _Counterpart]:
+    fixed = {"old_string": "", "replace_all": False}  # what the section held, `write.before` tells
+    return _Counterpart("Edit", {path: _FILE, text: "new_string"}, fixed), _Counterpart("Write", {path: _FILE, text: "content"})
+
+
+OUR_TOOLS: Mapping[str, tuple[_Counterpart, ...]] = MappingProxyType(
+    {
+        "append_note": _writing("path", "text"),
+        "edit_section": _writing("path", "text"),
+        "list_context_files": (),
+        "list_notes": (_Counterpart("Glob", {"pattern": "pattern"}),),
+        "no_change": (),
+        "read_context": (_Counterpart("Read", {_FILE: _FILE}),),
+        "read_note": (_Counterpart("Read", {"path": _FILE}),),
+        "search_notes": (_Counterpart("Grep", {"query": "pattern"}),),
+        "update_context": _writing(_FILE, "content"),
+        "write_note": _writing("path", "text")[::-1],
+    }
+)
+"""Our tools, and Claude Code's that do the same, the nearest first."""
+
+
+def forms(occurrence: Occurrence) -> Iterator[Occurrence]:
+    """The occurrence under each name that it has, ours first. All but a call of a tool of ours has one."""
+    name = occurrence.data.get("tool_name")
+    if occurrence.event not in TOOL_EVENTS or not isinstance(name, str):
+        yield occurrence
+        return
+    own = _with(occurrence, tool_input=_with_whole_path(occurrence.data.get("tool_input"), occurrence.vault) if name in OUR_TOOLS else None)
+    yield own
+    if name in CLI_TOOLS or name.startswith("mcp__"):
+        return
+    yield _with(own, tool_name=MCP_PREFIX + name)
+    for counterpart in OUR_TOOLS.get(name, ()):
+        yield _in_shape(occurrence, counterpart)
+
+
+def in_our_shape(occurrence: Occurrence, told: Occurrence, arguments: Mapping[str, object]) -> dict[str, object]:
+    """Arguments that a hook gives, which was told of `occurrence` as `told`, as the tool itself has them."""
+    name, known = str(occurrence.data.get("tool_name")), told.data.get("tool_name")
+    counterpart = next((one for one in OUR_TOOLS.get(name, ()) if one.name == known), None)
+    ours = dict(arguments)
+    if counterpart is not None:
+        theirs = {spelled: own for own, spelled in counterpart.arguments.items()}
+        ours = {theirs.get(key, key): value for key, value in arguments.items() if key not in counterpart.fixed}
+    if name in OUR_TOOLS:
+        folder = f"{occurrence.vault}/"
+        for key in (_FILE, "path"):
+            if isinstance(place := ours.get(key), str):
+                ours[key] = place.removeprefix(folder)
+    return ours
+
+
+def _in_shape(occurrence: Occurrence, counterpart: _Counterpart) -> Occurrence:
+    given = occurrence.data.get("tool_input")
+    arguments = dict(given) if isinstance(given, Mapping) else {}
+    renamed = {counterpart.arguments.get(key, key): value for key, value in arguments.items()}
+    shaped = _with_whole_path({**counterpart.fixed, **renamed}, occurrence.vault)
+    response = occurrence.data.get("tool_response")
+    place = shaped.get(_FILE)
+    told = {"content": response, **({"filePath": place} if place is not None else {})} if response is not None else None
+    return _with(occurrence, tool_name=counterpart.name, tool_input=shaped, tool_response=told)
+
+
+def _with_whole_path(arguments: object, vault: Path) -> dict[str, object]:
+    found = dict(arguments) if isinstance(arguments, Mapping) else {}
+    if isinstance(place := found.get(_FILE), str):
+        found[_FILE] = str(vault / place)
+    return found
+
+
+def _with(occurrence: Occurrence, **data: object) -> Occurrence:
+    return replace(occurrence, data={**occurrence.data, **{name: value for name, value in data.items() if value is not None}})

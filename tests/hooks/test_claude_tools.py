@@ -1,0 +1,123 @@
+"""Claude tools: hooks that were written for Claude Code's tools, pasted as they are, and asked about ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from parachuted.agents import Tool, ToolResult
+from parachuted.agents.claude.transcript import PREFIX
+from parachuted.hooks.claude_tools import MCP_PREFIX, OUR_TOOLS
+from parachuted.modules.agent_tools import NoteTools
+from parachuted.tools.context_files import ContextFiles
+from parachuted.tools.hooked import AgentHooks
+from tests.hooks.serving import running_hooks
+
+CONTEXT = {"file_path": "Work/AGENTS.md", "section": "Facts", "content": "- new"}
+NOTE = {"path": "Work/a.md", "section": "Facts", "text": "- new"}
+
+
+async def asked(
+    tmp_path: Path, name: str, arguments: Mapping[str, object], matcher: str, script: str = "", **keys: object
+) -> tuple[list[dict[str, object]], Mapping[str, object], ToolResult]:  # fmt: skip
+    """What a pasted hook reads before and after that call, what the tool was given, and what the agent is told."""
+    home, vault = tmp_path / "home", tmp_path / "vault"
+    home.mkdir(mode=0o700)
+    vault.mkdir()
+    before = {"type": "command", "command": f"cat >> {tmp_path}/told; {script}", **keys}
+    after = {"type": "command", "command": f"cat >> {tmp_path}/told"}
+    groups = {"PreToolUse": [{"matcher": matcher, "hooks": [before]}], "PostToolUse": [{"matcher": matcher, "hooks": [after]}]}
+    (home / "hooks.yaml").write_text(json.dumps({"hooks": groups}))
+    given: list[Mapping[str, object]] = []
+
+    async def call(arguments: Mapping[str, object]) -> ToolResult:
+        given.append(arguments)
+        return ToolResult(text="done")
+
+    async with running_hooks(home, vault) as hooks:
+        agent = AgentHooks(asker=hooks, clock=lambda: datetime.now(UTC), vault=vault, session_id="s", agent="a")
+        (tool,) = agent.tools([Tool(name=name, description="", schema={}, call=call)])
+        result = await tool.call(arguments)
+    told = tmp_path / "told"
+    return [json.loads(line) for line in told.read_text().splitlines()] if told.exists() else [], given[0] if given else {}, result
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "matcher", "name", "expected"),
+    [
+        ("update_context", CONTEXT, "Write|Edit", "Edit", {"file_path": "Work/AGENTS.md", "old_string": "", "new_string": "- new"}),
+        ("update_context", CONTEXT, "Write", "Write", {"file_path": "Work/AGENTS.md", "content": "- new"}),
+        ("update_context", CONTEXT, "^(Edit|MultiEdit)$", "Edit", {"file_path": "Work/AGENTS.md", "new_string": "- new"}),
+        ("edit_section", NOTE, "Edit", "Edit", {"file_path": "Work/a.md", "new_string": "- new"}),
+        ("append_note", NOTE, "Edit|Write", "Edit", {"file_path": "Work/a.md", "new_string": "- new"}),
+        ("write_note", {"path": "Work/a.md", "text": "# A"}, "Edit|Write", "Write", {"file_path": "Work/a.md", "content": "# A"}),
+        ("read_note", {"path": "Work/a.md"}, "Read", "Read", {"file_path": "Work/a.md"}),
+        ("read_context", {"file_path": "Work/AGENTS.md"}, "Read", "Read", {"file_path": "Work/AGENTS.md"}),
+        ("search_notes", {"query": "roof"}, "Grep", "Grep", {"pattern": "roof"}),
+        ("list_notes", {"pattern": "Work/**"}, "Glob", "Glob", {"pattern": "Work/**"}),
+        ("read_note", {"path": "a.md"}, "mcp__.*", "mcp__curator__read_note", {"path": "a.md"}),
+        ("update_context", CONTEXT, "update_context|Edit", "update_context", CONTEXT),
+        ("update_context", CONTEXT, "*", "update_context", CONTEXT),
+        ("plan_trip", {"to": "Rome"}, "mcp__curator__plan_trip", "mcp__curator__plan_trip", {"to": "Rome"}),
+    ],
+)
+async def test_a_hook_for_claude_codes_tool_is_asked_about_ours_in_its_shape(
+    tool: str, arguments: Mapping[str, object], matcher: str, name: str, expected: Mapping[str, object], tmp_path: Path
+):
+    told, given, _ = await asked(tmp_path, tool, arguments, matcher)
+    whole = {**expected, **({"file_path": str(tmp_path / "vault" / str(expected["file_path"]))} if "file_path" in expected else {})}
+
+    assert [one["hook_event_name"] for one in told] == ["PreToolUse", "PostToolUse"]
+    assert [one["tool_name"] for one in told] == [name, name]
+    assert all({**one["tool_input"], **whole} == one["tool_input"] for one in told)
+    assert given == arguments
+
+
+@pytest.mark.parametrize(("tool", "matcher"), [("read_note", "Write|Edit"), ("update_context", "Read"), ("no_change", "Bash|Write")])
+async def test_a_hook_for_what_our_tool_does_not_do_is_not_asked(tool: str, matcher: str, tmp_path: Path):
+    assert (await asked(tmp_path, tool, {}, matcher))[0] == []
+
+
+async def test_a_guard_of_claude_codes_stops_our_tool(tmp_path: Path):
+    script = """grep -q '"file_path": "[^"]*AGENTS.md"' && { echo "hands off" >&2; exit 2; }"""
+    told, given, result = await asked(tmp_path, "update_context", CONTEXT, "Edit|Write|MultiEdit", f"tail -n1 {tmp_path}/told | {script}")
+
+    assert (len(told), given, result.is_error) == (1, {}, True)
+    assert "hands off" in result.text
+
+
+@pytest.mark.parametrize(("matcher", "field"), [("Edit", "new_string"), ("Write", "content"), ("update_context", "content")])
+async def test_arguments_that_it_changes_come_back_in_ours(matcher: str, field: str, tmp_path: Path):
+    place = str(tmp_path / "vault/Work/AGENTS.md")
+    changed = {"file_path": place, "section": "Facts", field: "- other", **({"old_string": ""} if matcher == "Edit" else {})}
+    answer = json.dumps({"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": changed}})
+    _, given, _ = await asked(tmp_path, "update_context", CONTEXT, matcher, f"printf '%s' '{answer}'")
+
+    assert given == {**CONTEXT, "content": "- other"}
+
+
+@pytest.mark.parametrize(("rule", "is_meant"), [("Edit(Work/**)", True), ("Edit(Home/**)", False), ("Write(Work/**)", True)])
+async def test_a_rule_about_claude_codes_tool_means_ours(rule: str, is_meant: bool, tmp_path: Path):  # noqa: FBT001  a table
+    told, _, _ = await asked(tmp_path, "update_context", CONTEXT, "Edit|Write", **{"if": rule})
+
+    assert any(one["hook_event_name"] == "PreToolUse" for one in told) is is_meant
+
+
+async def test_what_our_tool_answered_is_a_list_of_blocks_as_of_any_tool_of_a_server(tmp_path: Path):
+    told, _, _ = await asked(tmp_path, "update_context", CONTEXT, "mcp__.*")
+
+    assert told[1]["tool_response"] == [{"type": "text", "text": "done"}]
+
+
+def test_every_tool_of_ours_is_known_by_its_name_and_its_arguments():
+    context = ContextFiles.tools(ContextFiles(store=None, grant=None, author=None, clock=None))  # type: ignore[arg-type]
+    notes = NoteTools(vault=None, may_write=True).tools()  # type: ignore[arg-type]
+    schemas = {tool.name: tool.schema["properties"] for tool in (*context, *notes)}
+
+    assert schemas.keys() == OUR_TOOLS.keys()
+    assert all(one.arguments.keys() <= schemas[name].keys() for name, counterparts in OUR_TOOLS.items() for one in counterparts)
+    assert MCP_PREFIX == PREFIX
