@@ -92,10 +92,10 @@ class NoteListing:
         page = await _asked(lambda: self._catalogue.unresolved(call.sight.sees, query.limit, query.cursor))
         return json_answer(Unresolved(links=[_link(row) for row in page.rows], next=page.next))
 
-    def _backlinks(self, call: Call, path: VaultPath) -> list[LinkRow]:
+    def _backlinks(self, call: Call, path: VaultPath) -> tuple[LinkRow, ...]:
         real = call.sight.find(path)
         self._parts.root.size(real)  # which raises where there is none
-        return [row for row in self._catalogue.links_to(real) if call.sight.sees(row.source)]
+        return self._catalogue.links_to(real, call.sight.sees)
 
 
 async def _asked(ask: Callable[[], _Result]) -> _Result:

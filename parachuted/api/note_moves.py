@@ -35,7 +35,6 @@ class NoteMoves:
 
     def __init__(self, parts: Parts, desk: Desk) -> None:
         self._parts, self._desk = parts, desk
-        self._mover = Mover(parts.store, self._sources)
 
     def routes(self) -> list[Route]:
         """It alone."""
@@ -62,24 +61,24 @@ class NoteMoves:
         await self._desk.tell([path, moved.written.path, *(written.path for written in moved.rewritten)])
         return json_answer(_told(path, moved), headers={"ETag": f'"{_digest(moved)}"'})
 
-    def _sources(self, path: str) -> set[str]:
-        """The notes that link to it, once those that were just saved are known to search."""
+    def _sources(self, call: Call, path: str) -> set[str]:
+        """The notes that link to it for the caller, once those that were just saved are known to search."""
         self._parts.search.settle(_PATIENCE_S)
-        return {row.source for row in self._parts.search.catalogue.links_to(path)}
+        return {row.source for row in self._parts.search.catalogue.links_to(path, call.sight.sees)}
 
     def _move(self, call: Call, path: VaultPath, target: VaultPath, base: str | None, files: list[VaultPath]) -> Moved:
         """Links are followed for the folders alone: a name that is itself a link is not what is to be moved."""
         writable(call, path)
         writable(call, target)
         refuse_watching_beyond(readable(call.identity), self._parts.store, target, lambda text: text, was=path)
-        return self._mover.move(
+        return Mover(self._parts.store, lambda linked: self._sources(call, linked)).move(
             path,
             target,
             self._desk.author(),
             base=base,
-            files=files,
+            files=filter(call.sight.sees, files),
             may_write=lambda note: call.sight.sees(note) and not is_program(note),
-            may_count=call.sight.sees,
+            are_all=call.sight.grant.alternatives is None,
         )
 
 

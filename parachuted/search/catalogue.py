@@ -56,12 +56,12 @@ class Catalogue:
             rows = connection.execute(f"{_LINKS} WHERE notes.path = ? ORDER BY links.at", (key_of(path),)).fetchall()
             return tuple(_links(rows, connection))
 
-    def links_to(self, path: str) -> tuple[LinkRow, ...]:
-        """The links that lead to that file, by the notes they stand in."""
+    def links_to(self, path: str, sees: Callable[[str], bool] = bool) -> tuple[LinkRow, ...]:
+        """The links that lead to that file where there is nothing but what `sees` allows, by the notes they stand in."""
         with self._database.reading(_SECONDS) as connection:
             sql = f"{_LINKS} WHERE links.name = ? ORDER BY notes.path, links.at"
             rows = connection.execute(sql, (link_name(path),)).fetchall()
-            return tuple(link for link in _links(rows, connection) if link.target == path)
+            return tuple(link for link in _links(rows, connection, sees) if link.target == path and sees(link.source))
 
     def unresolved(self, sees: Callable[[str], bool], limit: int, after: str | None = None) -> LinkPage:
         """Links that lead to nothing that `sees` allows, in notes that it allows. Raises ValueError for a cursor that is none."""

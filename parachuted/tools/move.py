@@ -60,12 +60,13 @@ class FileNames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewriting:
-    """What a move means for links: pure."""
+    """What a move means for links: pure. `are_all`: whether `before` and `after` are all files of the vault."""
 
     source: str
     target: str
     before: FileNames
     after: FileNames
+    are_all: bool = True
 
     def rewritten(self, note: Note, path: str) -> tuple[bytes, int]:
         """The note, which was at `path`, with each link meaning what it meant, and the number of links for which that cannot be written."""
@@ -77,7 +78,7 @@ class Rewriting:
             if want is None:
                 return None
             was, now = (path, self._was(want)), (self._now(path), want)
-            text = spelled(link, was=was, now=now, names=self.after, data=note.data)
+            text = spelled(link, was=was, now=now, names=self.after, data=note.data, whole=not self.are_all)
             left += text is None
             return text
 
@@ -118,22 +119,22 @@ class Mover:
 
     def move(
         self, source: VaultPath, target: VaultPath, author: Author, *,
-        base: str | None, files: Iterable[str], may_write: Callable[[str], bool], may_count: Callable[[str], bool] = lambda _path: True,
+        base: str | None, files: Iterable[str], may_write: Callable[[str], bool], are_all: bool = True,
     ) -> Moved:  # fmt: skip
         """Move the note and rewrite links, each note a write of its own, in those that `may_write` allows.
 
-        `files` are all files of the vault; `left` counts links in the notes that `may_count` allows. Raises ConflictError when the target
-        is taken, or the note is not of digest `base`.
+        `files` are all files of the vault, or, where they are not (`are_all`), all that exist for the caller. Raises ConflictError when the
+        target is taken, or the note is not of digest `base`.
         """
         before = FileNames({source, *files})
-        rewriting = Rewriting(source=source, target=target, before=before, after=before.moved(source, target))
+        rewriting = Rewriting(source=source, target=target, before=before, after=before.moved(source, target), are_all=are_all)
         sources = rewriting.sources(self._linking)
         written = self._store.move(source, target, author, base=base)
         rewritten, left = [], 0
         for note in sorted(sources):
             done, stays = self._rewrite(VaultPath(note), rewriting, author, may_write=may_write(note))
             rewritten += [done] if done is not None and done.changed else []
-            left += stays if may_count(note) else 0
+            left += stays
         return Moved(written=written, rewritten=tuple(rewritten), left=left)
 
     def _rewrite(self, path: VaultPath, rewriting: Rewriting, author: Author, *, may_write: bool) -> tuple[Written | None, int]:

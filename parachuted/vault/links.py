@@ -152,14 +152,17 @@ def leads_straight(link: Link, source: str, path: str) -> bool:
     return name_key(_joined(posixpath.dirname(source), link.target)) in {name_key(path), name_key(path.removesuffix(_SUFFIX))}
 
 
-def spelled(link: Link, *, was: tuple[str, str], now: tuple[str, str], names: LinkNames, data: bytes) -> str | None:
+def spelled(
+    link: Link, *, was: tuple[str, str], now: tuple[str, str], names: LinkNames, data: bytes, whole: bool = False
+) -> str | None:  # fmt: skip
     """How the link is to be written for its new target, in the manner it is; None: that cannot be.
 
-    `was` and `now` are the note's path and the target's, before and after; `names` the files afterwards; `data` the note.
+    `was` and `now` are the note's path and the target's, before and after; `names` the files afterwards; `data` the note. `whole`: never by
+    a name alone, which may be that of another file that `names` does not have.
     """
     from_folder = link.form in {"bare", "angle"}
     has_suffix = name_key(link.target).endswith(_SUFFIX)
-    for path in _manners(link, was, now):
+    for path in _manners(link, was, now, whole=whole):
         bare = path.removesuffix(_SUFFIX)
         for text in [path] if has_suffix else [bare, path]:
             if resolve_target(text, now[0], names, from_folder=from_folder) == now[1] and written(link, text, data) is not None:
@@ -167,7 +170,7 @@ def spelled(link: Link, *, was: tuple[str, str], now: tuple[str, str], names: Li
     return None
 
 
-def _manners(link: Link, was: tuple[str, str], now: tuple[str, str]) -> Iterator[str]:
+def _manners(link: Link, was: tuple[str, str], now: tuple[str, str], *, whole: bool) -> Iterator[str]:
     """The ways to spell the path, the likest to the old one first."""
     target, new = link.target, now[1]
     near = posixpath.relpath(new, posixpath.dirname(now[0]) or ".")
@@ -177,7 +180,7 @@ def _manners(link: Link, was: tuple[str, str], now: tuple[str, str]) -> Iterator
         yield near if near.startswith("../") else f"./{near}"
     elif target.startswith("../") or leads_straight(link, *was):
         yield near
-    elif "/" not in target:
+    elif "/" not in target and not whole:
         yield posixpath.basename(new)
     yield from (new, near, f"/{new}")
 

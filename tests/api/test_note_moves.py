@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import hashlib
 
+import pytest
+
 from tests.api.calls import call, get, key_of, post, refused
 from tests.stories.life import Life, Live, save
 
@@ -88,3 +90,20 @@ async def test_links_in_suggestions_modules_and_settings_are_left_as_they_are(li
 
     assert [one["path"] for one in told["rewritten"]] == ["b.md"]
     assert {(vault / name).read_text() for name in kept} == {"- [ ] approve [[a]] and [it](../a.md)\n"}
+
+
+@pytest.mark.parametrize("hidden", [{}, {"b.md": "# B\n", "Private/deep/new.md": "# New\n", "Private/b.md": "[[b]] [[new]]\n"}])
+async def test_what_a_key_does_not_see_decides_nothing_of_its_links(live: Live, vault, hidden):
+    theirs = {"Mine/sub/b.md": "# B\n", "Mine/sub/a.md": "[[b]] [[new]] [[sub/b]]\n"}
+    for path, text in (theirs | hidden).items():
+        save(vault / path, text)
+    async with live() as life:
+        await indexed(life, len(theirs | hidden))
+        key = {"headers": key_of(life, "vault:read,write", paths=["Mine/**"])}
+        _status, linked = await call(life, "GET", "/api/notes/Mine/sub/b.md/backlinks", **key)
+        _status, moved = await call(life, "POST", "/api/notes/Mine/sub/b.md/move", json={"to": "Mine/sub/new.md"}, **key)
+
+    assert [one["text"] for one in linked["backlinks"]] == ["b", "sub/b"]
+    assert ([one["path"] for one in moved["rewritten"]], moved["left"]) == (["Mine/sub/a.md"], 0)
+    assert (vault / "Mine/sub/a.md").read_text() == "[[Mine/sub/new]] [[new]] [[Mine/sub/new]]\n"
+    assert {path: (vault / path).read_text() for path in hidden} == hidden
