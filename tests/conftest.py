@@ -28,9 +28,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        # Where several processes share the tests, one of them has each file, and one all that needs the Docker engine.
-        item.add_marker(pytest.mark.xdist_group("engine" if "engine" in getattr(item, "fixturenames", ()) else item.nodeid.partition("::")[0]))
-        if "torture" in getattr(item, "fixturenames", ()):
+        fixtures = getattr(item, "fixturenames", ())
+        # Where several processes share the tests, a file stays in one of them, and all that needs the Docker engine in one.
+        item.add_marker(pytest.mark.xdist_group("engine" if "engine" in fixtures else item.nodeid.partition("::")[0]))
+        if "torture" in fixtures:
             item.add_marker("torture")
             if config.getoption("--torture"):
                 item.add_marker(pytest.mark.timeout(HOURS), append=False)

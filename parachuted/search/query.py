@@ -85,7 +85,7 @@ class _Reading:
             self._facets.append(expression)
         else:
             self._sought.append(expression)
-        if sum(map(len, (self._sought, self._facets, self._unwanted, self._letters))) > MOST_TERMS:
+        if len(self._sought) + len(self._facets) + len(self._unwanted) + len(self._letters) > MOST_TERMS:
             raise QueryError(f"the query holds more than {MOST_TERMS} terms")
 
     def query(self, part: str | None, within: Sequence[Sequence[str]]) -> Query:
