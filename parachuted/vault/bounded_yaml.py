@@ -7,6 +7,7 @@ only the event stream is read, it is left at the first event over a limit, and e
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -19,6 +20,7 @@ MAX_DEPTH = 64
 MAX_EVENTS = 20_000
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TAB_IN_BLOCK_TEXT = "found a tab character where an indentation space is expected"
 _BRACKETS = re.compile(r"[\[\]{}]")
 _OPENS = frozenset("[{")
 _STARTS = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
@@ -55,22 +57,62 @@ class YamlRefusedError(Exception):
         return message.replace("the frontmatter", "it", 1)
 
 
-def read_events(text: str) -> list[yaml.Event]:
+def read_events(text: str, *, has_aliases: bool = False) -> list[yaml.Event]:
     """The events of one document, from its first node to its last; empty for an empty document.
 
-    Raises YamlRefusedError for what is malformed, too large, too deep, too long, holds an alias or a second document.
+    Raises YamlRefusedError for what is malformed, too large, too deep or too long, a second document and, unless `has_aliases`, an alias.
     """
     if len(text) > MAX_BYTES:
         raise YamlRefusedError("frontmatter-too-large", f"the frontmatter is larger than {MAX_BYTES // 1024} KB and was not read")
     _check_brackets(text)
     try:
-        return _checked_events(text)
+        try:
+            return _checked_events(yaml.parse(text, Loader=_LOADER), has_aliases=has_aliases)
+        except yaml.scanner.ScannerError as error:
+            if error.problem != _TAB_IN_BLOCK_TEXT:
+                raise
+            # libyaml refuses a block text whose first line begins with a tab after its indentation; PyYAML's own parser reads it.
+            return _checked_events(yaml.parse(text.removeprefix("\ufeff"), Loader=yaml.SafeLoader), has_aliases=has_aliases)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f" (line {mark.line + 2})" if mark else ""
         raise YamlRefusedError("frontmatter-malformed", _explain(error, where)) from error
     except (yaml.YAMLError, ValueError) as error:
         raise YamlRefusedError("frontmatter-malformed", f"the frontmatter is not YAML: {str(error).splitlines()[0]}") from error
+
+
+def expand_aliases(events: list[yaml.Event]) -> list[yaml.Event]:
+    """The events with those of the anchored node in place of each alias.
+
+    Raises YamlRefusedError for an alias whose anchor does not stand before it, and where the whole grows beyond the limits of any text.
+    """
+    if not any(isinstance(event, yaml.AliasEvent) for event in events):
+        return events
+    found: list[yaml.Event] = []
+    anchored: dict[str, list[yaml.Event]] = {}
+    opened: list[tuple[str | None, int]] = []
+    size = 0
+    for event in events:
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in anchored:
+                name = str(event.anchor)[:80]
+                raise YamlRefusedError(
+                    "frontmatter-alias", f"{'*' + name!r} has no '&{name}' before it: put a text that begins with * in quotes"
+                )
+            found += anchored[event.anchor]
+            size += sum(len(node.value) for node in anchored[event.anchor] if isinstance(node, yaml.ScalarEvent))
+            if len(found) > MAX_EVENTS or size > MAX_BYTES:
+                raise YamlRefusedError("frontmatter-alias", "the aliases of the frontmatter multiply its values, so it was not read")
+            continue
+        found.append(event)
+        if isinstance(event, _STARTS):
+            opened.append((event.anchor, len(found) - 1))
+            continue
+        anchor, start = opened.pop() if isinstance(event, _ENDS) else (getattr(event, "anchor", None), len(found) - 1)
+        if anchor is not None:
+            anchored[anchor] = found[start:]
+    _check_depth(found)
+    return found
 
 
 def read_value(events: list[yaml.Event]) -> tuple[YamlValue, tuple[Problem, ...]]:
@@ -122,11 +164,19 @@ def _too_deep() -> YamlRefusedError:
     return YamlRefusedError("frontmatter-too-deep", f"the frontmatter is nested more than {MAX_DEPTH} levels deep and was not read")
 
 
-def _checked_events(text: str) -> list[yaml.Event]:
+def _check_depth(events: list[yaml.Event]) -> None:
+    depth = 0
+    for event in events:
+        depth += isinstance(event, _STARTS) - isinstance(event, _ENDS)
+        if depth > MAX_DEPTH:
+            raise _too_deep()
+
+
+def _checked_events(events: Iterable[yaml.Event], *, has_aliases: bool) -> list[yaml.Event]:
     found: list[yaml.Event] = []
     depth = documents = 0
-    for event in yaml.parse(text, Loader=_LOADER):
-        if isinstance(event, yaml.ScalarEvent):
+    for event in events:
+        if isinstance(event, yaml.ScalarEvent) or (has_aliases and isinstance(event, yaml.AliasEvent)):
             found.append(event)
         elif isinstance(event, _STARTS):
             depth += 1
@@ -178,8 +228,14 @@ class _Builder:
 
     def _mapping(self) -> YamlValue:
         pairs: dict[str, YamlValue] = {}
+        merged: dict[str, YamlValue] = {}
         while not isinstance(self._events[self._at], yaml.MappingEndEvent):
+            is_merge = plain_text(self._events[self._at]) == "<<"
             key, value = self.take(), self.take()
+            maps = [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
+            if is_merge and maps:
+                merged = {name: text for one in (merged, *reversed(maps)) for name, text in one.items()}
+                continue
             if not isinstance(key, str):
                 self._report("frontmatter-complex-key", "a key in the frontmatter is no text (a {{template}}, perhaps); it was left out")
                 continue
@@ -187,7 +243,7 @@ class _Builder:
                 self._report("frontmatter-duplicate-key", f"the key {key[:80]!r} stands more than once in the frontmatter; the last counts")
             pairs[key] = value
         self._at += 1
-        return pairs
+        return merged | pairs
 
     def _report(self, code: str, message: str) -> None:
         self.problems.setdefault(message, Problem(code=code, message=message))

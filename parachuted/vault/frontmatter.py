@@ -17,6 +17,7 @@ from parachuted.vault.bounded_yaml import (
     Problem,
     YamlRefusedError,
     YamlValue,
+    expand_aliases,
     node_stop,
     plain_text,
     read_events,
@@ -46,7 +47,7 @@ BOM = b"\xef\xbb\xbf"
 MAX_NOTE_BYTES = 16 * 1024 * 1024
 
 _OPEN = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*+\r?\n")
-_CLOSE = re.compile(rb"\n---[ \t]*+\r?(?:\n|\Z)")
+_CLOSE = re.compile(rb"\n(?:\.\.\.[ \t]*+\r?\n)?(?:---|\.\.\.)[ \t]*+\r?(?:\n|\Z)")
 _WATCH = re.compile(rb"watch[\"']?[ \t]*+:")
 _KEY = re.compile(
     rb"""(?:"(?>(?:[^"\\\n]|\\.)*)"|'(?>(?:[^'\n]|'')*)'|[^\s\-?:,\[\]{}#&*!|>'"%@`][^\n:]*+(?>(?::(?=\S)[^\n:]*+)*))"""
@@ -54,6 +55,8 @@ _KEY = re.compile(
 )
 _INDENT = re.compile(rb" *+")
 _DASH = re.compile(rb"-(?=[ \t\r\n]|\Z)")
+_COMMENT = re.compile(rb"[ \t]++(#[^\r\n]*+)")
+_HEADER_COMMENT = re.compile(rb"[ \t]*+:(?>[ \t]++[&!|>][^\s]*+)*+[ \t]++(#[^\r\n]*+)")
 _INDENTED_COMMENTS = re.compile(rb"(?>(?:[ \t]++#[^\n]*+(?:\n|\Z))+)")
 
 
@@ -67,11 +70,15 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A top-level key: `span` is its whole lines with its value's, `value` the bytes of a value that is one scalar on the key's line."""
+    """A top-level key: `span` is its whole lines with its value's, `value` the bytes of a value that is one scalar on the key's line.
+
+    `comment`: the one beside the value, on its last line; of a list or a text in lines below the key, the one on the key's line.
+    """
 
     name: str
     span: Span
     value: Span | None = None
+    comment: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +105,7 @@ class Matter:
 
 
 def find_block(data: bytes) -> Block | None:
-    """The frontmatter's place, or None where the note does not begin with a line `---`."""
+    """The frontmatter's place, or None where the note does not begin with a line `---`. `...`, which ends a YAML document, ends it too."""
     opening = _OPEN.match(data)
     if opening is None:
         return None
@@ -111,12 +118,12 @@ def find_block(data: bytes) -> Block | None:
 
 def read_block(data: bytes, span: Span) -> Matter:
     """The keys and values of the block at `span`. Never raises on content."""
-    if span.stop - span.start > MAX_BYTES:
-        return Matter(problems=(_too_large(),), readable=False, tangled=True)
     block = data[span.start : span.stop]
     try:
+        if len(block) > MAX_BYTES:
+            raise _too_large()
         text = _decode(block)
-        events = read_events(text)
+        events = read_events(text, has_aliases=True)
         return _matter(events, text, span)
     except YamlRefusedError as refusal:
         keys, tangled = keys_by_line(data, span)
@@ -164,16 +171,17 @@ def declared_watch(data: bytes) -> tuple[tuple[str, ...], tuple[Problem, ...]]:
         return (), (unterminated_problem(),) if _WATCH.search(data, 0, MAX_BYTES) else ()
     if not _WATCH.search(data, block.span.start, block.span.stop):
         return (), ()
-    if block.span.stop - block.span.start > MAX_BYTES:
-        return (), (_too_large(),)
     try:
-        return _watch_texts(read_events(_decode(data[block.span.start : block.span.stop])))
+        if block.span.stop - block.span.start > MAX_BYTES:
+            raise _too_large()
+        text = _decode(data[block.span.start : block.span.stop])
+        return _watch_texts(expand_aliases(read_events(text, has_aliases=True)))
     except YamlRefusedError as refusal:
         return (), (refusal.problem,)
 
 
-def _too_large() -> Problem:
-    return Problem(code="frontmatter-too-large", message=f"the frontmatter is larger than {MAX_BYTES // 1024} KB and was not read")
+def _too_large() -> YamlRefusedError:
+    return YamlRefusedError("frontmatter-too-large", f"the frontmatter is larger than {MAX_BYTES // 1024} KB and was not read")
 
 
 def unterminated_problem() -> Problem:
@@ -191,7 +199,7 @@ def _decode(block: bytes) -> str:
 def _matter(events: list[yaml.Event], text: str, span: Span) -> Matter:
     if not events:
         return Matter()
-    value, problems = read_value(events)
+    value, problems = read_value(expand_aliases(events))
     if not isinstance(value, dict):
         problem = Problem(code="frontmatter-not-mapping", message="the frontmatter is not `key: value` lines; it was kept as it is")
         return Matter(problems=(*problems, problem), readable=False, tangled=True)
@@ -263,6 +271,7 @@ def _keys_by_events(events: list[yaml.Event], text: str, base: int) -> list[Key]
 
 def _key(key: yaml.ScalarEvent, value: list[yaml.Event], data: bytes, offset: _Offsets, base: int) -> Key:
     line = data.rfind(b"\n", 0, offset.bytes(start_of(key))) + 1
+    colon = offset.bytes(stop_of(key))
     start = offset.bytes(start_of(value[0]))
     last = max((event for event in value if _has_content(event)), key=stop_of)
     stop = offset.bytes(stop_of(last))
@@ -270,11 +279,14 @@ def _key(key: yaml.ScalarEvent, value: list[yaml.Event], data: bytes, offset: _O
     end = _line_stop(data, line + len(content))
     if not data[line : line + 1].isspace() and (comments := _INDENTED_COMMENTS.match(data, end)):
         end = comments.end()
-    one_line = isinstance(value[0], yaml.ScalarEvent) and not _is_block(last) and b"\n" not in data[line:stop]
+    is_below = _is_block(last) or getattr(value[0], "flow_style", None) is False
+    is_scalar = isinstance(value[0], yaml.ScalarEvent | yaml.AliasEvent)
+    comment = _HEADER_COMMENT.match(data, colon) if is_below else _COMMENT.match(data, stop)
     return Key(
         name=str(key.value),
         span=Span(start=base + line, stop=base + end),
-        value=Span(start=base + start, stop=base + stop) if one_line else None,
+        value=Span(start=base + start, stop=base + stop) if is_scalar and not is_below and b"\n" not in data[line:stop] else None,
+        comment=comment[1] if comment else None,
     )
 
 

@@ -11,13 +11,12 @@ from typing import TypeAlias
 
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.vault.bounded_yaml import YamlRefusedError, YamlValue, read_events
-from parachuted.vault.frontmatter import BOM, Key, Span, find_block, key_source, keys_by_line
+from parachuted.vault.frontmatter import BOM, Key, Span, find_block, key_source, keys_by_line, read_block
 from parachuted.vault.note import Note, parse_note
 from parachuted.vault.scalars import is_bare, write_key, write_scalar
 
 Value: TypeAlias = str | int | float | bool | Sequence[str]
 
-_REST = re.compile(rb"[ \t]*+(#[^\r\n]*+)?\r?\n?")
 _CR_FRONTMATTER = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*+\r(?!\n)")
 _PERHAPS_OF_ANOTHER = re.compile(rb"\n#|\n[ \t]*+\r?\n-")
 _MOST_SUSPECTS = 200
@@ -98,7 +97,7 @@ def _source(note: Note, key: Key) -> bytes:
 
 def _is_yaml(source: bytes) -> bool:
     try:
-        read_events(source.decode())
+        read_events(source.decode(), has_aliases=True)
     except (YamlRefusedError, UnicodeDecodeError):
         return False
     return True
@@ -148,15 +147,15 @@ def _value_lines(source: bytes, value: Value, comment: bytes | None) -> list[byt
 
 
 def _replacement(note: Note, key: Key, value: Value) -> tuple[Span, bytes]:
+    if not note.matter.readable:  # the block is not YAML, but the key's own lines may be
+        key = next(iter(read_block(note.data, key.span).keys), key)
     if key.value and (isinstance(value, str | int | float) or not value):
         (text,) = _value_lines(b"", value, None)
         return key.value, text if key.value.start == key.value.stop else text.lstrip(b" ")
     line_stop = note.data.find(b"\n", key.span.start, key.span.stop) + 1 or key.span.stop
     source = key_source(note.data, key.span.start)
-    rest_start = key.value.stop if key.value else key.span.start + len(source or b"")
-    rest = _REST.fullmatch(note.data, rest_start, line_stop) if source else None
     eol = b"\r\n" if note.data.endswith(b"\r\n", 0, line_stop) else b"\n"
-    lines = _value_lines(source or write_key(key.name).encode() + b":", value, rest[1] if rest else None)
+    lines = _value_lines(source or write_key(key.name).encode() + b":", value, key.comment)
     return key.span, b"".join(line + eol for line in lines)
 
 

@@ -58,6 +58,16 @@ def block(text):
         ("a: 1\n", "a", "2026-02-24", 'a: "2026-02-24"\n'),
         ("a: 1\n", "a", "1", 'a: "1"\n'),
         ('a: "1"\n', "a", 1, "a: 1\n"),
+        ("a: 'x\n  y' # why\nb: 1\n", "a", "z", "a: z # why\nb: 1\n"),
+        ("a: x\n  y # why\nb: 1\n", "a", "z", "a: z # why\nb: 1\n"),
+        ("a: [x, # one\n  y] # why\nb: 1\n", "a", "z", "a: z # why\nb: 1\n"),
+        ("a: | # why\n  x\nb: 1\n", "a", "z", "a: z # why\nb: 1\n"),
+        ("b: &x 1\na: *x # why\n", "a", "z", "b: &x 1\na: z # why\n"),
+        ("b: &x 1\nc: *x\na: open # or done\n", "a", "done", "b: &x 1\nc: *x\na: done # or done\n"),
+        ("t: Foo: bar\na: open # or done\n", "a", "done", "t: Foo: bar\na: done # or done\n"),
+        ("t: Foo: bar\na: 'x\n  y' # why\n", "a", "z", "t: Foo: bar\na: z # why\n"),
+        ("x: " + "y" * 70_000 + "\na: 1 # why\n", "a", "z", "x: " + "y" * 70_000 + "\na: z # why\n"),
+        ("a: &b {c: 1}\nd:\n  <<: *b\ne: 1\n", "e", 2, "a: &b {c: 1}\nd:\n  <<: *b\ne: 2\n"),
     ],
 )
 def test_a_key_is_set_in_its_own_lines(before, name, value, after):
@@ -182,16 +192,14 @@ def test_a_key_whose_lines_are_plain_can_be_set_in_a_broken_block(text, name):
         ("{a: 1}\n", "b", "share a line"),
         ("a: 1\rb: 2\n", "b", "share a line"),
         ("a: 1\nb: 2\na: 3\n", "a", "more than once"),
-        ("a: 1\n...\n", "b", "not YAML"),
         ("a: open\n# my tags\n- x\n- y\n", "a", "lines below 'a' may not be its own"),
         ("a: open\n- x\n", "a", "may not be its own"),
         ("a:\n# my tags\n- x\nt: Foo: bar\n", "a", "may not be its own"),
         ("a:\n\n- x\nt: Foo: bar\n", "a", "may not be its own"),
         ("t: Foo: bar\na: x: y\n  z\n", "a", "may not be its own"),
         ("t: Foo: bar\na:\n# c\n  k: v\n", "a", "may not be its own"),
-        ("b: &x 1\nc: *x\n", "b", "alias"),
+        ("b: &x 1\nc: *x\n", "b", r"'\*x' has no '&x' before it"),
         ("a: " + "[" * 70 + "\n", "a2", "deep"),
-        ("a: " + "x" * 70_000 + "\n", "b", "larger"),
         ("a: |+\n  x\nb: 1\n\n# c\n", "b", "another key"),
     ],
 )
@@ -200,6 +208,10 @@ def test_a_key_whose_lines_are_not_sure_is_refused(text, name, why):
 
     with pytest.raises(EditRefusedError, match=why):
         delete_key(note, name) if name == "b" and "|+" in text else set_key(note, name, "y")
+
+
+def test_a_key_goes_into_a_block_that_ends_as_a_yaml_document_does():
+    assert with_key(b"---\na: 1\n...\n# T\n\n---\n", "b", 2) == b"---\na: 1\nb: 2\n...\n# T\n\n---\n"
 
 
 def test_a_frontmatter_that_nothing_closes_is_not_put_under_another():
