@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from typing import NamedTuple
 from parachuted.search.values import Kind, measure
 from parachuted.search.words import cut, facet, plain, storable, words_of
 from parachuted.vault import Link, links_in, parse_note, printable
+
+log = logging.getLogger(__name__)
 
 LARGEST = 10 << 20
 KEPT_OF_LARGE = 1 << 20
@@ -56,7 +59,12 @@ def make_card(path: str, data: bytes, modified: float) -> Card:
     """The card of a note with that content. Never raises on content."""
     if len(data) > LARGEST:
         return large_card(path, data[:KEPT_OF_LARGE], modified, len(data), sha256(data).hexdigest())
-    return _card_of(path, data, modified, len(data), sha256(data).hexdigest(), None)
+    digest = sha256(data).hexdigest()
+    try:
+        return _card_of(path, data, modified, len(data), digest, None)
+    except Exception:  # a fault of this program: one note is found by its name alone, and all others as ever
+        log.exception("a note could not be prepared for the search", extra={"path": path})
+        return nameless_card(path, modified, len(data), digest, "an error in parachuted kept it from being read; see the log")
 
 
 def large_card(path: str, head: bytes, modified: float, size: int, digest: str) -> Card:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from parachuted.errors import StorageFailedError
+from parachuted.search.words import emoji
 
 COLUMNS = ("title", "headings", "body", "tags", "matter", "place", "facets")
-_VERSION = 2
+_VERSION = 3
 _SCHEMA = f"""
 CREATE TABLE notes (
     id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, name BLOB NOT NULL, title TEXT NOT NULL, modified REAL NOT NULL,
@@ -30,7 +31,7 @@ CREATE TABLE links (
     note INTEGER NOT NULL, at INTEGER NOT NULL, kind TEXT NOT NULL, text BLOB NOT NULL, name BLOB NOT NULL, from_folder INTEGER NOT NULL,
     line INTEGER NOT NULL, PRIMARY KEY (note, at)) WITHOUT ROWID;
 CREATE INDEX links_by_name ON links (name);
-CREATE VIRTUAL TABLE texts USING fts5({", ".join(COLUMNS)}, tokenize = "unicode61 remove_diacritics 2");
+CREATE VIRTUAL TABLE texts USING fts5({", ".join(COLUMNS)}, tokenize = "unicode61 remove_diacritics 2 tokenchars '{emoji()}'");
 PRAGMA user_version = {_VERSION};
 """
 _GARBLED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}

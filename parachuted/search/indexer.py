@@ -122,6 +122,9 @@ class Indexer:
                 self._failed(error)
             except OSError as error:
                 self._rest(f"the vault cannot be read ({error.strerror}), so what changes is not found; trying again")
+            except Exception as error:  # a fault of this program must not end the thread unseen
+                log.exception("the search index was not brought up to date")
+                self._rest(f"an error in parachuted ({type(error).__name__}, see the log) keeps the search from what changes; trying again")
 
     def _wait(self) -> bool:
         """Until there is something to do; False: end."""

@@ -13,6 +13,7 @@ LONGEST = 1_000
 MOST_TERMS = 32
 _SHORTEST_BEGINNING = 2  # one letter begins too many words to look for them in whole texts
 _TERM = re.compile(r"(?P<minus>-?)(?:(?P<key>[^\W\d_][\w-]*):)?(?:\"(?P<phrase>[^\"]*)(?:\"|\Z)|(?P<word>[^\s\"]+))?", re.UNICODE)
+_LINE = re.compile(r"([^\W\d_][\w-]*):\s+(.+)")  # a line of frontmatter, as a phrase
 _BLANK = re.compile(r"\s+")
 _COLUMNS = {"title": "title", "heading": "headings", "headings": "headings", "body": "body", "path": "place"}
 PARTS = {"title": "title", "headings": "headings", "body": "body", "tags": "tags", "frontmatter": "matter"}
@@ -121,7 +122,11 @@ class _Reading:
             return None
         if not minus:
             self._terms.append(term)
-        return _phrase(value, is_beginning=is_beginning)
+        phrase = _phrase(value, is_beginning=is_beginning)
+        line = _LINE.fullmatch(value)
+        if line is None:
+            return phrase
+        return f"({phrase} OR ({_valued(plain(line[1]), line[2])} AND {{matter}} : {_phrase(line[2], is_beginning=False)}))"
 
     def _keyed(self, key: str, value: str, is_beginning: bool) -> str | None:  # noqa: FBT001
         words = words_of(value)
@@ -135,12 +140,16 @@ class _Reading:
             return f"{{tags}} : {_phrase(value, is_beginning=True)}" if is_beginning and words else _word(facet("tag", tag))
         if not words:
             return _word(facet("key", key))
-        valued = " AND ".join(_word(facet("value", f"{key}\n{word}")) for word in words[:MOST_TERMS])
-        return f"(({valued}) OR {_phrase(f'{key} {value}', is_beginning=is_beginning)})"
+        return f"(({_valued(key, value)}) OR {_phrase(f'{key} {value}', is_beginning=is_beginning)})"
 
 
 def _phrase(value: str, *, is_beginning: bool) -> str:
     return f"{_word(_letters(value))} *" if is_beginning else _word(_letters(value))
+
+
+def _valued(key: str, value: str) -> str:
+    """The facets of a frontmatter key whose value has each of these words."""
+    return " AND ".join(_word(facet("value", f"{key}\n{word}")) for word in words_of(value)[:MOST_TERMS]) or _word(facet("key", key))
 
 
 def _letters(value: str) -> str:

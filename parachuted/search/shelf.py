@@ -100,8 +100,11 @@ class Shelf:
 
 
 def link_name(target: str) -> bytes:
-    """The name of the file that a link looks for, without `.md`."""
-    return key_of(name_key(target.rstrip("/").rpartition("/")[2]).removesuffix(".md"))
+    """The name of the file that a link looks for, without `.md`, however often: `[[a.md]]` may mean `a.md` and `a.md.md`."""
+    name = name_key(target.rstrip("/").rpartition("/")[2])
+    while name.endswith(".md"):
+        name = name.removesuffix(".md")
+    return key_of(name)
 
 
 def key_of(path: str) -> bytes:

@@ -1,7 +1,7 @@
 """Words: how a text is cut and folded, in the same way when it is indexed and when it is looked for.
 
 SQLite's tokenizer knows letters and accents, but takes a run of Chinese for one word: characters of scripts that put no spaces between
-words are set apart by a mark that takes no room, so that each is a word and two in a row are a phrase.
+words, and emoji, are set apart by a mark that takes no room, so that each is a word and two in a row are a phrase.
 """
 
 from __future__ import annotations
@@ -18,9 +18,16 @@ _SPACELESS = (
     "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u312f\u3131-\u318f\u31a0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff"
 )
+_EMOJI = ((0x2600, 0x27BF), (0x2B50, 0x2B50), (0x2B55, 0x2B55), (0x1F1E6, 0x1F1FF), (0x1F300, 0x1FAFF))
+_SPACELESS += "".join(f"{chr(first)}-{chr(last)}" for first, last in _EMOJI)
 _ONE = re.compile(f"[{_SPACELESS}]")
 _WORD = re.compile(rf"[{_SPACELESS}]|[^\W_{_SPACELESS}]+")
 _LONE = re.compile("[\ud800-\udfff\0]")
+
+
+def emoji() -> str:
+    """The characters beside letters and digits that are words."""
+    return "".join(chr(code) for first, last in _EMOJI for code in range(first, last + 1))
 
 
 class _Folds(dict[int, str]):

@@ -207,7 +207,7 @@ def _replacement(note: Note, section: Section, lines: list[bytes]) -> tuple[Span
     if core.start == core.stop:
         return _filling(note, section.body, lines)
     _refuse_undecodable(note.data[core.start : core.stop])
-    return core, note.eol.join(lines)
+    return core, _eol_above(note, section.body).join(lines)
 
 
 def _addition(note: Note, section: Section, lines: list[bytes]) -> tuple[Span, bytes]:
@@ -216,12 +216,19 @@ def _addition(note: Note, section: Section, lines: list[bytes]) -> tuple[Span, b
         return _filling(note, section.own, _trimmed(lines))
     lines = _trimmed(lines, start=False)
     at = Span(start=core.stop, stop=core.stop)
-    return at, b"".join(note.eol + line for line in lines)
+    return at, b"".join(_eol_above(note, section.own) + line for line in lines)
+
+
+def _eol_above(note: Note, body: Span) -> bytes:
+    """The line end of the heading above the body, so that in a file of mixed ones the same edit done again changes nothing."""
+    if note.data.endswith(b"\r\n", 0, body.start):
+        return b"\r\n"
+    return b"\n" if note.data.endswith(b"\n", 0, body.start) else note.eol
 
 
 def _filling(note: Note, blank: Span, lines: list[bytes]) -> tuple[Span, bytes]:
     """The lines put into a body of blank lines: one blank line above them, one below if a heading follows."""
-    data, eol = note.data, note.eol
+    data, eol = note.data, _eol_above(note, blank)
     first = data.find(b"\n", blank.start, blank.stop) + 1
     at = Span(start=first or blank.start, stop=first or blank.start)
     if not lines:

@@ -70,6 +70,24 @@ def test_a_word_with_a_colon_that_is_no_key_is_still_found(library: Library):
     assert library.find("https://example.org/beans") == ["a.md"]
 
 
+def test_a_line_of_frontmatter_in_quotes_is_found_as_it_is_written(library: Library):
+    library.save("a.md", "---\nstatus: in progress\nnext: done\n---\n")
+    library.save("b.md", "---\nstatus: done\n---\nin progress\n")
+    library.save("c.md", "write status: done at the end")
+
+    assert library.find('"status: in progress"') == ["a.md"]
+    assert set(library.find('"status: done"')) == {"b.md", "c.md"}
+    assert library.find('"next: done" -"status: done"') == ["a.md"]
+
+
+def test_emoji_are_words(library: Library):
+    library.save("a.md", "---\nmood: 🎉\n---\nparty🎉🎉time")
+    library.save("b.md", "done ✅ and 👍🏽")
+
+    assert library.find("🎉") == library.find("party") == library.find("mood:🎉") == library.find("🎉🎉") == ["a.md"]
+    assert library.find("✅") == library.find("👍") == ["b.md"]
+
+
 def test_chinese_japanese_korean_and_thai_are_found_in_the_middle_of_a_run(library: Library):
     library.save("ja.md", "# 日記\n\n私は東京タワーに行きました。")
     library.save("zh.md", "今天我在北京大学学习")

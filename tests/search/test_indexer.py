@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from unittest.mock import Mock
 
 import pytest
 
@@ -111,3 +112,27 @@ def test_names_that_are_not_utf8_are_notes_too(library: Library):
     library.save(os.fsdecode(b"caf\xe9.md"), "beans")
 
     assert library.find("beans") == [os.fsdecode(b"caf\xe9.md")]
+
+
+def test_an_error_in_the_program_is_told_and_does_not_end_the_thread(library: Library, monkeypatch, caplog):
+    library.save("a.md", "# A\n")
+    library.settled()
+    monkeypatch.setattr("parachuted.search.indexer._PAUSE_S", 0.01)
+    with monkeypatch.context() as patch:
+        patch.setattr("parachuted.search.shelf.Shelf.put", Mock(side_effect=ValueError("a fault")))
+        library.save("b.md", "# Bee\n")
+        library.until(lambda: "ValueError" in library.problems.get("search.writing", ""))
+
+    assert library.find("bee") == ["b.md"]
+    assert library.problems == {}
+    assert "the search index was not brought up to date" in caplog.text
+
+
+def test_a_note_that_the_program_cannot_prepare_is_found_by_its_name_and_keeps_no_other_from_the_index(library: Library, monkeypatch):
+    monkeypatch.setattr("parachuted.search.card.links_in", Mock(side_effect=ValueError("a fault")))
+    library.save("odd one.md", "[[beans]]")
+    library.save("b.md", "beans")
+
+    assert library.find("beans") == ["b.md"]
+    assert library.find("odd") == ["odd one.md"]
+    assert "error in parachuted" in library.search.unindexed()[0].reason

@@ -281,3 +281,11 @@ def test_a_set_key_leaves_the_body(data, key, value):
     assert after.data[after.body.start :] == data[before.body.start :]
     assert [section.path for section in after.sections] == [section.path for section in before.sections]
     assert not after.matter.readable or after.values[key] == value
+
+
+@pytest.mark.parametrize("content", ["p", "p\nq\n\nr", "- a\n- b"])
+def test_the_same_replacement_done_again_changes_nothing_in_a_file_of_mixed_line_ends(content):
+    data = b"y\r\ny\r\ny\n# A\n- a\r\n- a\r\n## B\r\nx\n"
+    for section in ("A", "B"):
+        once = apply_edit(ReplaceSection(section=section, content=content), data)
+        assert apply_edit(ReplaceSection(section=section, content=content), once) == once
