@@ -20,7 +20,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from parachuted.hooks.document import DocumentRefusedError, Node, read_document
 from parachuted.hooks.hook import DEFAULT_TIMEOUT_S, Hook
 from parachuted.hooks.matching import compile_hook
-from parachuted.hooks.names import CLAUDE_EVENTS, UnknownEventError, parse_event
+from parachuted.hooks.names import BLOCKING, CLAUDE_EVENTS, UnknownEventError, parse_event
 
 _ELSEWHERE = ("prompt", "agent", "http", "mcp_tool")
 _LONGEST_S = 24 * 60 * 60
@@ -130,6 +130,7 @@ class _Reader:
             return
         if node.entries is None:
             self._tell(node, "hooks should be events, with a list under each")
+            self.found.closed.update(dict.fromkeys(BLOCKING, self.found.problems[-1]))
             return
         for name, listed in node.entries:
             self._event(name, listed)

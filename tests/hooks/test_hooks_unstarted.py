@@ -34,6 +34,7 @@ UNSTARTABLE = {
 UNREADABLE = {
     "not YAML": ("hooks: [", 0o600),
     "others may change it": ("write.before: [{command: exit 0}]", 0o666),
+    "no events": ("hooks: [write.before]", 0o600),
     "not a list": ("write.before: {command: exit 0}", 0o600),
     "not a hook": ("write.before: [exit 0]", 0o600),
     "a time that is none": ("write.before: [{command: exit 0, timeout: soon}]", 0o600),
