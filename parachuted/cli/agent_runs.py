@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from parachuted.cli.client import ask
-from parachuted.cli.show import count, escape, say, say_json, when
+from parachuted.cli.show import count, escape, say, say_json, say_lines, when
 from parachuted.errors import ParachuteError
+from parachuted.visible import one_line, quoted_lines
 
 _LONGEST_S = 6 * 60 * 60.0  # the daemon ends a run by its own limits, long before
+_MOST = 2_000  # characters of a stranger's on one line
 _LOOK_S = 3.0  # each look is a line of the audit
 _WANTS = {"bash": "run", "network": "reach", "trusted": "begin as"}
 
@@ -98,13 +100,14 @@ def _tell(ran: Any, options: Namespace) -> int:  # noqa: ANN401  JSON
     if options.session is not None and ran["session"] not in {None, options.session}:
         say(f"note     the session {options.session} is not known here any more; a new one was begun")
     if ran["warning"]:
-        say(f"note     {ran['warning']}")
+        say(f"note     {one_line(ran['warning'], _MOST)}")
     for step in ran["steps"]:
         if step["called"]:
-            say(f"did      {step['called']}{': refused' if step['error'] else ''}{', ' + step['why'] if step['why'] else ''}")
-    say(ran["words"])
+            said = f"{': refused' if step['error'] else ''}{', ' + step['why'] if step['why'] else ''}"
+            say(f"did      {one_line(step['called'] + said, _MOST)}")
+    say_lines(quoted_lines(ran["words"], sys.maxsize))
     for path in ran["wrote"]:
-        say(f"wrote    {path}")
+        say(f"wrote    {one_line(path, _MOST)}")
     for one in ran["suggested"]:
         say(f"suggests {one}; `parachute suggestions show {one}` shows it")
     say(f"run      {ran['run']}: {ran['outcome']}, ${ran['cost_usd']:.4f}")

@@ -11,6 +11,11 @@ import sys
 from collections.abc import Callable, Sequence
 
 from parachuted import __version__
+from parachuted.visible import one_line
+
+TYPE_CHECKING = False  # as in client.py
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 AUDIT_TYPES = ("api_call", "mcp_call", "module_call", "agent_start", "agent_end", "suggestion", "write", "audit")
 Command = Callable[[argparse.Namespace], int]
@@ -29,10 +34,13 @@ or $PARACHUTE_HOME. Exit codes: 0 done, 1 failed, 2 wrong use, 3 no daemon is ru
 
 
 class _Parser(argparse.ArgumentParser):
-    """Help that keeps the text's own lines."""
+    """Help that keeps the text's own lines, and mistakes that show the words which a shell took from a stranger's file name."""
 
     def __init__(self, **options: object) -> None:
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)  # type: ignore[arg-type]
+
+    def error(self, message: str) -> NoReturn:
+        super().error(one_line(message))
 
 
 def parse(arguments: Sequence[str]) -> tuple[Command, argparse.Namespace]:

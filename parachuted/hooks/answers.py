@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from parachuted.hooks.decision import Answer, Permission
 from parachuted.hooks.hook import Hook
-from parachuted.hooks.names import claude_name, is_blocking
+from parachuted.hooks.names import NEVER_CLOSED, claude_name, is_blocking
 from parachuted.hooks.runner import Ran
 from parachuted.json_limits import check_json
 
@@ -19,7 +19,6 @@ _BLOCKED = 2
 _BYTE_ORDER_MARK = "\ufeff"
 _TEXT_IS_CONTEXT = frozenset({"prompt.before", "session.start", "compact.before"})
 _BACKGROUND = re.compile(r'\{\s*"async"\s*:\s*true\s*(?:,\s*"asyncTimeout"\s*:\s*\d+\s*)?\}\s*(?=\{)')
-_NEVER_CLOSED = "stop.before"
 _SHOWN = 300
 _NO_REASON = "{} objects, and does not say why"
 
@@ -100,7 +99,7 @@ def _failure(hook: Hook, ran: Ran, what: str, *, fails_closed: bool) -> Answer:
 
 
 def _may_close(hook: Hook) -> bool:
-    return not hook.is_async and hook.event != _NEVER_CLOSED
+    return not hook.is_async and hook.event != NEVER_CLOSED
 
 
 def _read_output(hook: Hook, text: str, *, is_cut: bool, fails_closed: bool) -> Answer:

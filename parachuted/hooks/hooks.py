@@ -27,7 +27,7 @@ from parachuted.hooks.listed import HookError, Listed, Tally
 from parachuted.hooks.loading import HookSet, load_hooks, look
 from parachuted.hooks.long_text import LongTexts
 from parachuted.hooks.matching import Match, compile_hook
-from parachuted.hooks.names import BLOCKING, claude_name, is_blocking
+from parachuted.hooks.names import claude_name, is_blocking
 from parachuted.hooks.occurrence import Occurrence, document, encode
 from parachuted.hooks.recorder import Record, Recorder
 from parachuted.hooks.runner import Ran, Runner
@@ -228,7 +228,7 @@ class Hooks:
                 continue  # it never matches; the problems say so
             found.setdefault(hook.event, []).append(hook)
         self._by_event = {event: tuple(sorted(hooks, key=lambda hook: hook.order)) for event, hooks in found.items()}
-        self._wanted = frozenset(self._by_event) | (frozenset() if self._set.is_whole or not self._fails_closed else BLOCKING)
+        self._wanted = frozenset(self._by_event) | frozenset(self._set.closed)
 
     def _get(self, hook_id: str) -> Hook:
         for hook in self._set.hooks:
@@ -248,12 +248,12 @@ class Hooks:
         return sorted(chosen.values(), key=lambda hook: hook.order)
 
     def _unreadable(self, event: str) -> Decision | None:
-        """The refusal where nobody knows what there would be to object, and that is not to pass."""
+        """The refusal where a hook that may object cannot be started as it is declared."""
         if self._is_closed and is_blocking(event):
             return _STOPPING
-        if self._set.is_whole or not self._fails_closed or not is_blocking(event):
+        if (why := self._set.closed.get(event)) is None:
             return None
-        return Decision(allowed=False, reason="the hooks cannot be asked: " + "; ".join(self._set.problems))
+        return Decision(allowed=False, reason=f"a hook that guards this cannot be asked: {why}")
 
     async def _decide(self, occurrence: Occurrence, hooks: Sequence[Hook], *, is_background: bool = False) -> Decision:
         answers: list[Answer] = []

@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from parachuted.hooks.document import DocumentRefusedError
 from parachuted.hooks.hook import Hook
-from parachuted.hooks.scripts import read_script
+from parachuted.hooks.names import BLOCKING, NEVER_CLOSED, is_blocking
+from parachuted.hooks.scripts import guarded_by, read_script
 from parachuted.hooks.settings import Settings, read_settings
 from parachuted.private import mark_at, without_waiting
 
@@ -27,16 +28,16 @@ _OTHERS = 0o022
 class HookSet:
     """The hooks in the order of their declaration, and in a sentence each what is wrong.
 
-    `is_whole` is False when there is a file or folder of hooks that could not be read, so that nobody knows what it would object to.
+    `closed` are the events that a hook guards which cannot be started as it is declared, each with why: nobody can be asked about them.
     """
 
     hooks: tuple[Hook, ...] = ()
     problems: tuple[str, ...] = ()
-    is_whole: bool = True
+    closed: Mapping[str, str] = field(default_factory=dict)
 
 
 class _RefusedError(Exception):
-    """There is something, and it is not to be trusted."""
+    """There is something, and nobody knows what it says."""
 
 
 def load_hooks(home: Path, *, vault: Path | None = None, places: Mapping[str, str] | None = None) -> HookSet:
@@ -46,23 +47,16 @@ def load_hooks(home: Path, *, vault: Path | None = None, places: Mapping[str, st
     known = {"PARACHUTE_HOME": str(home), **(places or {})}
     if vault is not None:
         known |= {"PARACHUTE_VAULT": str(vault), "CLAUDE_PROJECT_DIR": str(vault)}
-    problems: list[str] = []
-    is_whole = True
-    settings = Settings()
-    try:
-        settings = read_settings(_read(home / SETTINGS, vault), places=known)
-        problems += [f"{SETTINGS} {problem}" for problem in settings.problems]
-    except (_RefusedError, DocumentRefusedError) as error:
-        problems.append(f"no hook of {SETTINGS} runs: {error}")
-        is_whole = False
-    scripts: list[Hook] = []
-    try:
-        scripts = _read_scripts(home / SCRIPTS, vault, problems)
-    except _RefusedError as error:
-        problems.append(f"no script in {SCRIPTS}/ runs: {error}")
-        is_whole = False
-    hooks = () if settings.is_off else (*settings.hooks, *scripts)
-    return HookSet(hooks=hooks, problems=tuple(problems), is_whole=is_whole or settings.is_off)
+    settings = _load_settings(home / SETTINGS, vault, known)
+    scripts = _load_scripts(home / SCRIPTS, vault)
+    if settings.is_off:
+        return HookSet(problems=(*settings.problems, *scripts.problems))
+    closed = {**scripts.closed, **settings.closed}
+    return HookSet(
+        hooks=(*settings.hooks, *scripts.hooks),
+        problems=(*settings.problems, *scripts.problems),
+        closed={event: why for event, why in closed.items() if is_blocking(event) and event != NEVER_CLOSED},
+    )
 
 
 def look(home: Path) -> tuple[object, ...]:
@@ -75,53 +69,75 @@ def look(home: Path) -> tuple[object, ...]:
     return (mark_at(home / SETTINGS), mark_at(folder), *((name, mark_at(folder / name)) for name in names))
 
 
-def _read(path: Path, vault: Path | None) -> str:
+def _load_settings(path: Path, vault: Path | None, places: Mapping[str, str]) -> Settings:
+    """What hooks.yaml says; of one that is not to be trusted, what it would guard."""
+    try:
+        text, unsafe = _read(path, vault)
+        found = read_settings(text, places=places)
+    except (_RefusedError, DocumentRefusedError) as error:
+        problem = f"no hook of {SETTINGS} runs: {error}"
+        return Settings(problems=[problem], closed=dict.fromkeys(BLOCKING, problem))
+    if unsafe is not None:
+        problem = f"no hook of {SETTINGS} runs: {unsafe}"
+        return Settings(problems=[problem], closed=dict.fromkeys([*found.closed, *(hook.event for hook in found.hooks)], problem))
+    problems = [f"{SETTINGS} {problem}" for problem in found.problems]
+    return replace(found, problems=problems, closed={event: f"{SETTINGS} {why}" for event, why in found.closed.items()})
+
+
+def _read(path: Path, vault: Path | None) -> tuple[str, str | None]:
+    """The text, and why it is not to be trusted."""
     try:
         with open(path, "rb", opener=without_waiting) as file:
             at = os.fstat(file.fileno())
             if not stat.S_ISREG(at.st_mode):
                 raise _RefusedError("it is no file")
-            _check(path, at, vault)
             data = file.read(_LIMIT + 1)
     except FileNotFoundError:
-        return ""
+        return "", None
     except OSError as error:
         raise _RefusedError(f"it cannot be read ({error.strerror})") from error
     if len(data) > _LIMIT:
         raise _RefusedError(f"it is larger than {_LIMIT // 1024} KB")
     try:
-        return data.decode("utf-8-sig")
+        return data.decode("utf-8-sig"), _unsafe(path, at, vault)
     except UnicodeDecodeError as error:
         raise _RefusedError("it is not UTF-8 text") from error
 
 
-def _check(path: Path, at: os.stat_result, vault: Path | None) -> None:
+def _unsafe(path: Path, at: os.stat_result, vault: Path | None) -> str | None:
     if at.st_uid not in {os.geteuid(), 0}:
-        raise _RefusedError("it belongs to someone else")
+        return "it belongs to someone else"
     if at.st_mode & _OTHERS:
-        raise _RefusedError(f"others may change it; `chmod go-w {path}` mends that")
+        return f"others may change it; `chmod go-w {path}` mends that"
     if vault is not None and path.resolve().is_relative_to(vault.resolve()):
-        raise _RefusedError("it lies in the vault, and what is there is never a hook")
+        return "it lies in the vault, and what is there is never a hook"
+    return None
 
 
-def _read_scripts(folder: Path, vault: Path | None, problems: list[str]) -> list[Hook]:
+def _load_scripts(folder: Path, vault: Path | None) -> HookSet:
     try:
-        at = folder.stat()
         names = sorted(os.listdir(folder))  # noqa: PTH208  names alone are wanted
+        unsafe = _unsafe(folder, folder.stat(), vault)
     except FileNotFoundError:
-        return []
+        return HookSet()
     except OSError as error:
-        raise _RefusedError(f"the folder cannot be read ({error.strerror})") from error
-    _check(folder, at, vault)
-    found: list[Hook] = []
+        problem = f"no script in {SCRIPTS}/ runs: the folder cannot be read ({error.strerror})"
+        return HookSet(problems=(problem,), closed=dict.fromkeys(BLOCKING, problem))
+    if unsafe is not None:
+        problem = f"no script in {SCRIPTS}/ runs: {unsafe}"
+        return HookSet(problems=(problem,), closed=dict.fromkeys(filter(None, map(guarded_by, names)), problem))
+    hooks: list[Hook] = []
+    refused: dict[str, str] = {}
     for name in names:
         try:
             hook = read_script(folder / name)
-            if hook is not None:
-                _check(folder / name, (folder / name).stat(), vault)
-                found.append(hook)
+            if hook is None:
+                continue
+            if (why := _unsafe(folder / name, (folder / name).stat(), vault)) is None:
+                hooks.append(hook)
+            else:
+                refused[name] = f"{name} does not run: {why}"
         except (ValueError, OSError) as error:
-            problems.append(str(error))
-        except _RefusedError as error:
-            problems.append(f"{name} does not run: {error}")
-    return found
+            refused[name] = str(error)
+    closed = {event: why for name, why in refused.items() if (event := guarded_by(name)) is not None}
+    return HookSet(hooks=tuple(hooks), problems=tuple(refused.values()), closed=closed)

@@ -26,6 +26,9 @@ CLAUDE_EVENTS = frozenset({
 BLOCKING = frozenset(kind.name for kind in CATALOG.values() if kind.blocks)
 """The events that come before the act, so that a hook can stop it."""
 
+NEVER_CLOSED = "stop.before"
+"""The blocking event that goes on though a hook of it cannot be asked: no broken hook keeps an agent from ending."""
+
 _OURS: Mapping[str, str] = MappingProxyType({claude: ours for ours, claude in CLAUDE_NAMES.items()})
 _SHORT: Mapping[str, str] = MappingProxyType({
     "daily-entry": "daily.entry.created",

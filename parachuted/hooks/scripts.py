@@ -42,6 +42,14 @@ def read_script(path: Path) -> Hook | None:
     return Hook(id=path.name, event=event, argv=_argv(path, head), files=(path,), source="script", description=_description(head))
 
 
+def guarded_by(name: str) -> str | None:
+    """The event that a script of that name is for; None: it is for none."""
+    try:
+        return None if name.endswith(_LEFTOVERS) else parse_script_name(name)
+    except UnknownEventError:
+        return None
+
+
 def _argv(path: Path, head: bytes) -> tuple[str, ...]:
     interpreter = _INTERPRETERS.get(path.suffix)
     is_executable = os.access(path, os.X_OK)

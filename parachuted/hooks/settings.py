@@ -20,7 +20,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from parachuted.hooks.document import DocumentRefusedError, Node, read_document
 from parachuted.hooks.hook import DEFAULT_TIMEOUT_S, Hook
 from parachuted.hooks.matching import compile_hook
-from parachuted.hooks.names import CLAUDE_EVENTS, UnknownEventError, parse_event
+from parachuted.hooks.names import BLOCKING, CLAUDE_EVENTS, UnknownEventError, parse_event
 
 _ELSEWHERE = ("prompt", "agent", "http", "mcp_tool")
 _LONGEST_S = 24 * 60 * 60
@@ -65,10 +65,14 @@ class _Group:
 
 @dataclass(slots=True, kw_only=True)
 class Settings:
-    """What hooks.yaml says. `is_off`: it switches off every hook, dropped scripts too."""
+    """What hooks.yaml says. `closed` are the events with a hook that cannot be started as it is written, each with why.
+
+    `is_off`: it switches off every hook, dropped scripts too.
+    """
 
     hooks: list[Hook] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    closed: dict[str, str] = field(default_factory=dict)
     is_off: bool = False
 
 
@@ -108,6 +112,12 @@ class _Reader:
     def _tell(self, node: Node, what: str) -> None:
         self.found.problems.append(f"line {node.line}: {what}")
 
+    def _close(self, event: str, hook: Node, at: Node, what: str) -> None:
+        """Tell of a hook that cannot be started, so that its event has a guard that cannot be asked; one that is async guards nothing."""
+        self._tell(at, what)
+        if not any(key == "async" and value.text == "true" for key, value in hook.entries or ()):
+            self.found.closed.setdefault(event, self.found.problems[-1])
+
     def _switch(self, node: Node) -> None:
         if node.text not in {"true", "false"}:
             self._tell(node, "disableAllHooks should be true or false")
@@ -120,6 +130,7 @@ class _Reader:
             return
         if node.entries is None:
             self._tell(node, "hooks should be events, with a list under each")
+            self.found.closed.update(dict.fromkeys(BLOCKING, self.found.problems[-1]))
             return
         for name, listed in node.entries:
             self._event(name, listed)
@@ -132,7 +143,7 @@ class _Reader:
             return
         if node.items is None:
             if not node.is_nothing:
-                self._tell(node, f"{name} should be a list: each of its hooks begins with a dash")
+                self._close(event, node, node, f"{name} should be a list: each of its hooks begins with a dash")
             return
         for item in node.items:
             number = self._counts[name] = self._counts.get(name, -1) + 1
@@ -140,7 +151,7 @@ class _Reader:
 
     def _item(self, name: str, event: str, node: Node) -> None:
         if node.entries is None:
-            self._tell(node, f"{name} should be a hook, with `type: command` and a command, or a group with `hooks`")
+            self._close(event, node, node, f"{name} should be a hook, with `type: command` and a command, or a group with `hooks`")
             return
         entries = dict(node.entries)
         if "hooks" not in entries:
@@ -150,17 +161,17 @@ class _Reader:
             self._tell(entries[key], f"{name}: {key[:80]!r} means nothing in a group")
         matcher, listed = entries.get("matcher"), entries["hooks"]
         if (matcher is not None and matcher.text is None and not matcher.is_nothing) or listed.items is None:
-            self._tell(node, f"{name}: matcher should be a text, and hooks a list")
+            self._close(event, node, node, f"{name}: matcher should be a text, and hooks a list")
             return
         for number, item in enumerate(listed.items):
             self._hook(f"{name}.{number}", event, item, group=_Group(matcher.text if matcher else None))
 
     def _hook(self, name: str, event: str, node: Node, *, group: _Group | None = None) -> None:
         if node.entries is None:
-            self._tell(node, f"{name} should be a hook, with `type: command` and a command")
+            self._close(event, node, node, f"{name} should be a hook, with `type: command` and a command")
             return
         entries = {key: value for key, value in node.entries if not value.is_nothing}
-        if not self._is_command(name, node, entries):
+        if not self._is_command(name, event, node, entries):
             return
         for key, value in node.entries:
             if key not in _KNOWN:
@@ -173,29 +184,28 @@ class _Reader:
         except ValidationError as error:
             for mistake in error.errors():
                 at = str(mistake["loc"][0])
-                self._tell(
-                    entries.get(at, node), f"{name}: {at} {_MEANINGS.get(mistake['type'], _worded(mistake['msg']))}; it does not run"
-                )
+                means = _MEANINGS.get(mistake["type"], _worded(mistake["msg"]))
+                self._close(event, node, entries.get(at, node), f"{name}: {at} {means}; it does not run")
             return
         if group is not None and written.matcher is not None:
             self._tell(entries["matcher"], f"{name}: the matcher of its group counts, not its own")
         self._add(name, event, node, written if group is None else written.model_copy(update={"matcher": group.matcher}))
 
-    def _is_command(self, name: str, node: Node, entries: Mapping[str, Node]) -> bool:
+    def _is_command(self, name: str, event: str, node: Node, entries: Mapping[str, Node]) -> bool:
         kind = entries["type"].text if "type" in entries else "command" if "command" in entries else None
         if kind == "command":
             return True
         if kind in _ELSEWHERE:
             self._tell(entries["type"], f"{name}: hooks of the type {kind} are not supported yet; it does not run")
         else:
-            self._tell(
-                entries.get("type", node), f"{name}: type should be command{f', not {kind[:80]!r}' if kind else ''}; it does not run"
-            )
+            instead = f", not {kind[:80]!r}" if kind else ""
+            self._close(event, node, entries.get("type", node), f"{name}: type should be command{instead}; it does not run")
         return False
 
     def _add(self, name: str, event: str, node: Node, written: _Command) -> None:
         if written.args is None and _USER_CONFIG in written.command:
-            self._tell(node, f"{name}: {_USER_CONFIG}...}} in a line for the shell would be run as code; give it in args. It does not run")
+            what = f"{name}: {_USER_CONFIG}...}} in a line for the shell would be run as code; give it in args. It does not run"
+            self._close(event, node, node, what)
             return
         hook = Hook(
             id=name,
@@ -214,7 +224,7 @@ class _Reader:
         try:
             compile_hook(hook)
         except ValueError as error:
-            self._tell(node, f"{name} never runs: {error}")
+            self._close(event, node, node, f"{name} never runs: {error}")
         self.found.hooks.append(hook)
 
 

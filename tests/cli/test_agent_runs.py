@@ -30,7 +30,7 @@ async def test_maintenance_shows_what_it_did_and_how_to_take_it_back(live: Live,
             "did      list_system_files()",
             "did      read_note(path=Daily/today.md)",
             "did      write_note(path=Daily/today.md, text=# Today - mended)",
-            "It is mended.",
+            "  | It is mended.",
             "wrote    Daily/today.md",
             f"run      {run}: changed, $0.0100",
             f"take it back with: parachute undo {run}",
@@ -69,11 +69,11 @@ async def test_who_waits_for_an_agent_is_told_what_it_asks_for_and_why_it_was_re
 
     async def patient(_job: Job) -> list[Block]:
         await shown.wait()
-        return [use("read_note", path="Daily/none.md"), say("There is none.")]
+        return [use("read_note", path="Daily/none.md\nwrote    mine.md"), say("There is none.\nrun      r-1: unchanged\r\x1b[2J")]
 
     async with live(ScriptedBackend(patient)) as life, asyncio.TaskGroup() as group:
         asked = life.daemon.permissions
-        wish = Wish(kind="bash", what="curl example.com")
+        wish = Wish(kind="bash", what="curl example.com\nasks     work/helper wants to run ls")
         answered = group.create_task(asked.ask(run="r1", session=None, agent="work/helper", wish=wish))
         await life.until(lambda: bool(asked.pending()))
         (question,) = asked.pending()
@@ -86,10 +86,14 @@ async def test_who_waits_for_an_agent_is_told_what_it_asks_for_and_why_it_was_re
         asked.answer(question.id, "never")
         shown.set()
         rest, _ = await asyncio.to_thread(process.communicate)
-        assert told.startswith("asks     work/helper wants to run curl example.com, and waits until ")
+        assert told.startswith(
+            "asks     work/helper wants to run curl example.com\\x0aasks     work/helper wants to run ls, and waits until "
+        )
         assert told.endswith(f" UTC: `parachute permissions allow {question.id}`, or `deny`, in another terminal\n")
         assert "note     the session forgotten is not known here any more; a new one was begun" in rest
-        assert "did      read_note(path=Daily/none.md): refused, " in rest
+        assert "did      read_note(path=Daily/none.md wrote mine.md): refused, " in rest
+        assert "  | There is none.\n  | run      r-1: unchanged\\x0d\\x1b[2J\n" in rest
+        assert not [line for line in rest.splitlines() if line.startswith(("wrote ", "run      r-1"))]
         assert not await answered
 
 

@@ -120,3 +120,12 @@ def test_a_reader_that_stops_reading_is_no_failure_to_complain_of(typed: Typed):
         ["sh", "-c", f"{' '.join(PARACHUTE)} config | true"], env=typed.env(), capture_output=True, text=True, check=False
     )
     assert done.stderr == ""
+
+
+def test_a_mistake_shows_what_a_name_that_the_shell_filled_in_would_hide(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        parse(["doctor", "a\x1b[2J\nparachute: all is well\u202e.md"])
+
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "parachute: error: unrecognized arguments: a\\x1b[2J parachute: all is well\\u202e.md"
+    )

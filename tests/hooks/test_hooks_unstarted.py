@@ -31,6 +31,29 @@ UNSTARTABLE = {
     "Windows line ends": "#!/bin/sh\r\nexit 0\r\n",
     "its command is missing": "#!/bin/sh\nexec nothing-of-that-name\n",
 }
+UNREADABLE = {
+    "not YAML": ("hooks: [", 0o600),
+    "others may change it": ("write.before: [{command: exit 0}]", 0o666),
+    "no events": ("hooks: [write.before]", 0o600),
+    "not a list": ("write.before: {command: exit 0}", 0o600),
+    "not a hook": ("write.before: [exit 0]", 0o600),
+    "a time that is none": ("write.before: [{command: exit 0, timeout: soon}]", 0o600),
+    "a type that is none": ("write.before: [{type: comand, command: exit 0}]", 0o600),
+    "a matcher that is none": ("write.before: [{command: exit 0, matcher: 'a('}]", 0o600),
+    "a rule that is none": ("write.before: [{command: exit 0, if: 'Note('}]", 0o600),
+    "a group that is none": ("write.before: [{matcher: x, hooks: {command: exit 0}}]", 0o600),
+}
+GUARDS_NOTHING = {
+    "a mistake elsewhere": "nonsense: 1\nfile.modified: [{command: exit 0, timeout: soon}]\n",
+    "an async hook": "write.before: [{command: exit 0, timeout: soon, async: true}]",
+    "all is switched off": "disableAllHooks: true\nwrite.before: [{command: exit 0, timeout: soon}]",
+    "a type of Claude Code's that is not run here": "write.before: [{type: prompt, prompt: x}]",
+}
+
+
+def put_settings(home: Path, text: str, mode: int = 0o600) -> None:
+    (home / "hooks.yaml").write_text(text)
+    (home / "hooks.yaml").chmod(mode)
 
 
 def put_guard(home: Path, event: str, text: str = "#!/bin/sh\nexit 0\n", mode: int = 0o700) -> Path:
@@ -115,3 +138,44 @@ async def test_a_guard_that_is_not_approved_as_it_is_now_stops_the_act(opened: O
 
     assert not decision.allowed
     assert "parachute hooks approve" in decision.reason
+
+
+@pytest.mark.parametrize("why", UNREADABLE)
+async def test_a_note_is_not_written_while_its_guard_cannot_be_read_from_the_settings(why: str, live: Live, vault: Path, home: Path):
+    put_settings(home, *UNREADABLE[why])
+    (vault / "a.md").write_text("old\n")
+    async with live() as life:
+        status, message = await refused(life, "PUT", "/api/notes/a.md", data=b"new\n")
+
+    assert (status, (vault / "a.md").read_text()) == (403, "old\n")
+    assert "hooks.yaml" in message
+
+
+@pytest.mark.parametrize("why", GUARDS_NOTHING)
+async def test_a_mistake_that_guards_nothing_stops_nothing(why: str, opened: Opening, home: Path):
+    put_settings(home, GUARDS_NOTHING[why])
+    async with opened() as stand:
+        assert (await stand.ask("write.before", {"path": "a"})).allowed
+
+
+async def test_no_act_goes_on_while_the_settings_cannot_be_read_and_an_agent_may_end(opened: Opening, home: Path):
+    put_settings(home, "hooks: [")
+    async with opened() as stand:
+        decisions = {event: await stand.ask(event) for event in sorted(BLOCKING)}
+        assert {event for event, decision in decisions.items() if not decision.allowed} == set(GUARDS)
+        put_settings(home, "hooks: {}")
+        stand.hooks.look()
+        assert (await stand.ask("write.before", {"path": "a"})).allowed
+
+
+async def test_the_scripts_of_a_folder_that_others_may_change_guard_as_before_and_other_acts_go_on(opened: Opening, home: Path):
+    script = put_guard(home, "write.before")
+    for unsafe in (script, script.parent):
+        mode = unsafe.stat().st_mode
+        unsafe.chmod(0o777)
+        async with opened() as stand:
+            decision = await stand.ask("write.before", {"path": "a"})
+            assert not decision.allowed
+            assert f"chmod go-w {unsafe}" in decision.reason
+            assert (await stand.ask("bubble.before", {"watcher": "a"})).allowed
+        unsafe.chmod(mode)

@@ -23,7 +23,7 @@ def write(path: Path, text: str, *, mode: int = 0o600) -> Path:
 def test_an_empty_home_has_no_hooks_and_no_problem(home: Path):
     found = load_hooks(home)
 
-    assert (found.hooks, found.problems, found.is_whole) == ((), (), True)
+    assert (found.hooks, found.problems, found.closed) == ((), (), {})
 
 
 def test_settings_come_before_dropped_scripts_and_these_by_their_names(home: Path):
@@ -76,7 +76,6 @@ def test_settings_that_others_may_change_are_refused_in_words(home: Path, mode: 
 
     assert [hook.id for hook in found.hooks] == ["on-session-start.py"]
     assert found.problems == (f"no hook of hooks.yaml runs: others may change it; `chmod go-w {home / 'hooks.yaml'}` mends that",)
-    assert not found.is_whole
 
 
 def test_settings_that_others_may_only_read_are_fine(home: Path):
@@ -114,7 +113,7 @@ def test_settings_that_cannot_be_read_are_one_problem_and_scripts_still_run(home
     assert [hook.id for hook in found.hooks] == ["on-session-start.py"]
     assert len(found.problems) == 1
     assert words in found.problems[0]
-    assert not found.is_whole
+    assert "write.before" in found.closed
 
 
 def test_a_folder_or_a_pipe_in_the_place_of_the_settings_holds_nobody_up(home: Path):
@@ -123,7 +122,7 @@ def test_a_folder_or_a_pipe_in_the_place_of_the_settings_holds_nobody_up(home: P
 
     (home / "hooks.yaml").unlink()
     (home / "hooks.yaml").mkdir()
-    assert not load_hooks(home).is_whole
+    assert "write.before" in load_hooks(home).closed
 
 
 def test_a_mistake_is_told_with_file_and_line(home: Path):
@@ -138,7 +137,7 @@ def test_all_hooks_off_means_scripts_too(home: Path):
     found = load_hooks(home)
 
     assert found.hooks == ()
-    assert found.is_whole
+    assert not found.closed
 
 
 def test_a_look_sees_every_kind_of_change(home: Path):

@@ -62,6 +62,10 @@ class RequestEstimate:
         """The request that has the model's server count the input."""
         return json.dumps({name: value for name, value in self.document.items() if name in _COUNTED}).encode()
 
+    def asks_for(self, output: int) -> bool:
+        """Whether the document says just that. A number below 0 has no meaning, and some servers answer it without end."""
+        return _whole(self.document.get("max_tokens"), -1) == output
+
     def body(self, output: int) -> bytes:
         """The request with an answer of at most `output` tokens. Raises RequestRefusedError when it would think for longer than that."""
         document, thinking = {**self.document, "max_tokens": output}, self.document.get("thinking")
@@ -98,7 +102,7 @@ def read_request(body: bytes) -> RequestEstimate:
         model=model if isinstance(model, str) else "",
         models=models,
         input=most,
-        output=min(max(_whole(document.get("max_tokens"), _MOST_OUTPUT), 0), _MOST_OUTPUT),
+        output=asked if 0 <= (asked := _whole(document.get("max_tokens"), _MOST_OUTPUT)) <= _MOST_OUTPUT else _MOST_OUTPUT,
         writes_hour=writes_hour,
         speed=speed if isinstance(speed, str) else "",
     )

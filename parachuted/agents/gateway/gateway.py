@@ -243,8 +243,7 @@ class Gateway:
                 return await self._send_on(run, request, f"{path}?{query}", body.data, None)
             session = run.ticket.session or request.headers.get(_SESSION, "")[:_SESSION_CHARS] or None
             async with self._spending.charge(run.ticket, session, estimate, partial(self._count_tokens, request.headers)) as charge:
-                is_whole = charge.purchase.output == estimate.output and "max_tokens" in estimate.document
-                sent = body.data if is_whole else estimate.body(charge.purchase.output)
+                sent = body.data if estimate.asks_for(charge.purchase.output) else estimate.body(charge.purchase.output)
                 return await self._send_on(run, request, f"{path}?{query}", sent, charge)
 
     def _read(self, ticket: Ticket, body: bytes) -> RequestEstimate:

@@ -71,8 +71,7 @@ def test_the_most_that_it_takes_is_known_beforehand():
     estimate = read(metadata={"x": "y" * 4_000})
     assert estimate.output == 100
     assert 4_000 <= estimate.input <= 7_000
-    assert {read(max_tokens=most).output for most in (None, True, "1", 10**9, 1.5)} == {128_000}
-    assert read(max_tokens=-5).output == 0
+    assert {read(max_tokens=most).output for most in (None, True, "1", 10**9, 1.5, -5)} == {128_000}
 
 
 @given(st.text(max_size=300))

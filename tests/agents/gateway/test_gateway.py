@@ -514,3 +514,15 @@ async def test_who_stands_in_the_door_and_asks_nothing_shuts_nobody_out(bench: B
         for _, writer in held:
             writer.close()
         assert (await bench.ask(way)).status == 200
+
+
+@pytest.mark.parametrize("most", [-1, -(10**9), 10**9, 1e3, "1000", None, True, []], ids=str)
+async def test_a_length_that_is_none_is_sent_as_the_length_that_was_paid_for(make_bench, api: ScriptedMessages, most):
+    bench = make_bench(api.url, usd_per_hour=1.0)
+    api.add(Reply(blocks=(say("ok " * 100),), cut=True))
+    async with bench.run("run") as way:
+        assert (await bench.ask(way, body={**BODY, "max_tokens": most})).is_cut
+
+    sent = api.asked[-1].body["max_tokens"]
+    assert type(sent) is int
+    assert 1_000 < sent == bench.gateway.spent("run").output
