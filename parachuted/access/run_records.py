@@ -39,7 +39,12 @@ class RunAccess:
         """Whether the caller may read every note whose text or name the run's words may repeat."""
         quotes = _quotes(run)
         may_read = self.reading.alternatives is None if quotes is None else all(map(self.reading.sees, quotes))
-        return may_read and self._sees_quoted(run)
+        return may_read and self.sees_quoted(run)
+
+    def sees_quoted(self, run: Mapping[str, object]) -> bool:
+        """Whether every note exists for the caller that the run's words may repeat."""
+        quotes = _quotes(run)
+        return self.sight.grant.alternatives is None if quotes is None else all(map(self.sight.sees, quotes))
 
     def shown(self, run: Mapping[str, object], find: Find = lambda _run: None) -> Mapping[str, object]:
         """The document of a run that exists, without what the caller may not know. `find` looks up runs that it names."""
@@ -56,7 +61,7 @@ class RunAccess:
         }  # fmt: skip
         if self.sight.grant.alternatives is None:
             return shown
-        if not self._sees_quoted(run):
+        if not self.sees_quoted(run):
             quotes = [path for path in _quotes(run) or () if self.sight.sees(path)]
             shown |= {**_NO_SIZES, "quotes": quotes, "reviewed_count": len(reviewed)}
         shown |= {name: [one for one in _names(run, name) if self._finds(one, find)] for name in _RUNS if name in run}
@@ -76,10 +81,6 @@ class RunAccess:
         all_runs, cost = len(_items(plan, "runs")), float(plan["most_cost_usd"])  # type: ignore[arg-type]
         cost = cost if len(runs) == all_runs else round(cost / all_runs * len(runs), 4)
         return {**plan, "runs": runs, "loops": loops, "most_runs": len(runs), "most_cost_usd": cost}
-
-    def _sees_quoted(self, run: Mapping[str, object]) -> bool:
-        quotes = _quotes(run)
-        return self.sight.grant.alternatives is None if quotes is None else all(map(self.sight.sees, quotes))
 
     def _finds(self, run: str, find: Find) -> bool:
         found = find(run)

@@ -1,6 +1,7 @@
 """Suggestions: the routes by which a person sees what agents would change, and decides on it.
 
-A key sees a suggestion if its paths reach every file that it is about, and decides on one if it could write that file itself.
+A key sees a suggestion if its paths reach every file that it is about, and decides on one if it could write that file itself. What an agent
+would write may quote all that it was shown: a key with paths reads that, and has it written, only where all of it is its own.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from parachuted.suggestions import Suggestions as Filed
 from parachuted.suggestions.paper import title_of
 from parachuted.suggestions.payload import check_payload, text_after
 from parachuted.suggestions.suggestion import KEY, USER, Action, to_document
-from parachuted.vault import Store, VaultPath, printable
+from parachuted.tools.account import has_ended
+from parachuted.vault import History, Store, VaultPath, printable
 
 _MODULE = "curator"
 _ID = "{id}"
@@ -35,13 +37,15 @@ class Given(Protocol):
     def suggestions(self) -> Filed: ...
     @property
     def store(self) -> Store: ...
+    @property
+    def history(self) -> History: ...
 
 
 class SuggestionShown(TypedDict):
     """A suggestion. `file`: where a person can tick it; `applied_run`: what `parachute undo` takes back.
 
-    Who may not read the file is shown no payload, who may not read all of the vault no free words, and who sees some paths no `file` that
-    is not among them.
+    Who may not read the file, or not all that its agent was shown, gets no payload, who may not read all of the vault no free words, and
+    who sees some paths no `file` that is not among them.
     """
 
     id: str
@@ -237,6 +241,8 @@ class Suggestions:
         paths = self._parts.suggestions.paths_of(suggestion)
         if grant is None or not all(map(grant.sees, paths)):
             raise web.HTTPForbidden(text=f"this key may not write {printable(paths[0]) if paths else 'that'}, so it cannot approve it")
+        if payload == suggestion.payload and not await asyncio.to_thread(self._quotes_theirs, call, suggestion):
+            raise web.HTTPForbidden(text="its agent was shown notes that this key does not see; somebody who sees all has to approve it")
         for one in self._parts.suggestions.parts_of(suggestion):
             await asyncio.to_thread(self._refuse_watching, call, one, payload if one is suggestion else one.payload)
 
@@ -251,7 +257,14 @@ class Suggestions:
 
     def _reads(self, call: Call, suggestion: Suggestion) -> bool:
         """That a file would be changed is the curator's matter; what it says is the vault's."""
-        return all(map(call.reading.sees, self._parts.suggestions.paths_of(suggestion)))
+        return all(map(call.reading.sees, self._parts.suggestions.paths_of(suggestion))) and self._quotes_theirs(call, suggestion)
+
+    def _quotes_theirs(self, call: Call, suggestion: Suggestion) -> bool:
+        """Whether every note that the agents were shown exists for the caller; of a run that goes on nobody knows."""
+        if call.grant.alternatives is None:
+            return True
+        runs = [self._parts.history.run(one.run) for one in (suggestion, *self._parts.suggestions.parts_of(suggestion)) if one.run]
+        return all(run is not None and has_ended(run) and call.runs.sees_quoted(run) for run in runs)
 
     def _shown(self, call: Call, suggestion: Suggestion) -> SuggestionShown:
         """Words of agents and persons may repeat any note, so they are for who sees and reads all of the vault."""

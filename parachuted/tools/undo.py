@@ -26,13 +26,13 @@ from parachuted.vault import (
     Store,
     VaultPath,
     Write,
+    place_of,
     printable,
     refuse_nothing,
     revert,
     revert_move,
 )
 
-_MOST_MOVES = 100
 _BEYOND = "what this run and those that followed wrote is now, in part, where you may not write; nothing was undone"
 
 
@@ -94,7 +94,8 @@ class Undo:
         """All of it, in one thread: what is written is not done by halves when the caller goes."""
         followed = self.followed(run)
         names = [str(one["id"]) for one in followed]
-        if not all(may_write(place) for write in self._writes_of(names) for place in (write.path, self._place_of(write))):
+        places = {place for write in self._writes_of(names) for place in (write.path, self._place_of(write)) if place is not None}
+        if not all(map(may_write, places)):
             raise ActRefusedError(_BEYOND)
         is_redo = bool(followed[0].get("takes_back")) if followed else False
         reason = f"{'did again what was undone with' if is_redo else 'took back'} {run}"
@@ -129,36 +130,20 @@ class Undo:
             if gone is not None:
                 return revert_move(write, gone, self._store, author, refuse=refuse)
             place = self._place_of(write)
+            if place is None:
+                return [Reverted(path=VaultPath(write.path), changed=False, kept=("the file is gone, and another one has its name",))]
             if not may_write(place):  # it was moved in this very moment
                 return [Reverted(path=VaultPath(write.path), changed=False)]
             return [revert(write, self._store, self._objects, author, at=place, refuse=refuse)]
         except ParachuteError as error:
             return [Reverted(path=VaultPath(write.path), changed=False, kept=(error.message,))]
 
-    def _place_of(self, write: Write) -> VaultPath:
-        """Where the file is now, through each move since, of the daemon's or of a person's. A person has moved only what is not there."""
-        path, after = VaultPath(write.path), write.id
+    def _place_of(self, write: Write) -> VaultPath | None:
+        """Where the file is now; None: nowhere, and another one has its name."""
         if write.after is None:
-            return path
-        for _ in range(_MOST_MOVES):
-            came = self._history.move_away(path, after)
-            if came is not None:
-                path, after = VaultPath(came.path), came.id
-                continue
-            if self._is_there(path):
-                return path
-            moves = self._history.moved_from(path, after)
-            if not moves:
-                break
-            path, after = VaultPath(moves[-1].path), moves[-1].write
-        return path if self._is_there(path) else VaultPath(write.path)
-
-    def _is_there(self, path: VaultPath) -> bool:
-        try:
-            self._store.read(path)
-        except NotFoundError:
-            return False
-        return True
+            return VaultPath(write.path)
+        place = place_of(self._history, write)
+        return VaultPath(place) if place is not None else None
 
     def followed(self, run: str) -> list[dict[str, object]]:
         """The run and all that its writes woke, directly or not, newest first. Raises as `undo` does."""

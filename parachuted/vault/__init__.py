@@ -28,7 +28,7 @@ from parachuted.vault.scanner import Scanner
 from parachuted.vault.seen import NOTE_SUFFIXES, Scan, Seen
 from parachuted.vault.store import Store, Written
 from parachuted.vault.together import Wish
-from parachuted.vault.trail import Version, trail_of, version_named
+from parachuted.vault.trail import Version, place_of, trail_of, version_named
 
 __all__ = [
     "BRINGS_BACK",
@@ -99,6 +99,7 @@ __all__ = [
     "named_errors",
     "new_id",
     "parse_note",
+    "place_of",
     "printable",
     "refusal",
     "refuse_nothing",

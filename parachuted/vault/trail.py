@@ -47,6 +47,40 @@ def trail_of(history: History, path: str, present: str | None = None) -> list[Ve
     return versions
 
 
+def place_of(history: History, write: Write) -> str | None:
+    """Where the file is that this write left there, through each move since, of the daemon's or of a person's. None: it was deleted, and
+    another one was moved to its name.
+    """
+    path, now, at = write.path, (write.id, 0), None
+    for _ in range(_MOST_MOVES):
+        left = _left(history, path, now, at)
+        if _is_replaced(history, path, now, until=left[0] if left is not None else None):
+            return None
+        if left is None:
+            return path
+        now, path, at = left
+    return path
+
+
+def _left(history: History, path: str, now: _Key, at: datetime | None) -> tuple[_Key, str, datetime | None] | None:
+    """The first move from that path after a moment, where to, and when it was seen. Those seen `at` once are not one after the other."""
+    came = history.move_away(path, now[0])
+    moves: list[tuple[_Key, str, datetime | None]] = [((came.id + 1, 0), came.path, None)] if came is not None else []
+    moves += [((one.write, one.id), one.path, one.at) for one in history.moved_from(path, now[0]) if one.at != at]
+    return min((one for one in moves if one[0] > now), key=lambda one: one[0], default=None)
+
+
+def _is_replaced(history: History, path: str, now: _Key, until: _Key | None) -> bool:
+    """Whether the file was deleted and another one came there by a move. A move alone may have been noticed after the write."""
+    is_gone = False
+    for key, step in _at(history, path, until):
+        if key > now:
+            if is_gone and step.source is not None:
+                return True
+            is_gone |= step.what.kind == "deleted" if isinstance(step.what, Sighting) else step.what.after is None
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Step:
     """A write, or a sighting, of the file, and where the file came from, when it moved to here."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from parachuted.suggestions import Proposal
+from parachuted.tools.account import save as save_account
+from parachuted.tools.act import new_act
 from tests.api.calls import call, get, key_of, post, refused
 from tests.stories.life import Life, Live, save
 
@@ -169,3 +173,20 @@ async def test_what_a_key_for_some_paths_approves_counts_in_no_rate_that_holds_e
         _, done = await call(life, "POST", f"/api/suggestions/{made.id}/approve", **key)
         assert (done["status"], done["resolved_by"]) == ("approved", "key:a test's")
         assert life.daemon.suggestions.acceptance() == []
+
+
+@pytest.mark.parametrize(("quotes", "is_theirs"), [(["Projects/a.md"], True), (["Projects/a.md", "Private/b.md"], False), (None, False)])
+async def test_what_an_agent_would_write_is_read_and_approved_by_who_sees_all_that_it_was_shown(live: Live, vault, quotes, is_theirs):
+    save(vault / "Projects/a.md", "beans\n")
+    async with live() as life:
+        act = new_act("reflector", life.daemon.clock(), watcher="Projects/a.md", reason="")
+        act.begin(life.daemon.history)
+        document = act.end(life.daemon.history, life.daemon._objects, life.daemon.clock(), "")
+        save_account(life.daemon.history, {**document, "quotes": quotes})
+        made = await propose(life, "Projects/a.md", {"text": "it knows of the peas\n"}, run=act.run)
+        key = {"headers": key_of(life, "curator:read,write", "vault:read,write", paths=["Projects/**"])}
+        told = [(await call(life, "GET", f"/api/suggestions{one}", **key))[1] for one in ("", f"/{made.id}")]
+        status, _ = await call(life, "POST", f"/api/suggestions/{made.id}/approve", **key)
+
+    assert ["peas" in str(one) for one in told] == [is_theirs] * 2
+    assert (status, "peas" in (vault / "Projects/a.md").read_text()) == (200 if is_theirs else 403, is_theirs)

@@ -133,3 +133,31 @@ async def test_an_undo_of_what_a_note_of_another_folder_followed_leaves_that_alo
         assert "[a](a/AGENTS.md): Current Focus changed" in texts(vault)["vault"]
         assert "[b](b/AGENTS.md): Current Focus changed" not in texts(vault)["vault"]
         assert life.daemon.history.run(first)["undone"] is None
+
+
+async def test_a_note_is_found_though_its_old_name_is_anothers_and_another_is_left_alone_that_got_the_name_of_one_deleted(
+    live: Live, vault: Path
+):
+    for name in ("moved", "gone", "other"):
+        save(vault / f"W/{name}.md", note(name, watch=["a"]))
+    write(vault, {"a": []})
+    async with live() as life:
+        touch_up(vault, "a", "- sow", {"a": []})
+        await life.until(lambda: len(life.told("run.finished")) == 3)
+        await life.settled()
+        runs = {str(run["watcher"]): str(run["run"]) for run in life.told("run.finished")}
+        others = (vault / "W/other.md").read_text()
+        (vault / "W/moved.md").rename(vault / "W/now.md")
+        (vault / "W/gone.md").unlink()
+        await life.until(lambda: life.told("file.moved") and life.told("file.deleted"))
+        save(vault / "W/moved.md", "# New\n")
+        (vault / "W/other.md").rename(vault / "W/gone.md")
+        await life.until(lambda: len(life.told("file.moved")) == 2)
+        await life.settled()
+        moved = (await undo(life, runs["W/moved.md"]))[1]
+        gone = (await undo(life, runs["W/gone.md"]))[1]
+
+    assert (moved["paths"], moved["kept"]) == (["W/now.md"], {})
+    assert ((vault / "W/now.md").read_text(), (vault / "W/moved.md").read_text()) == (note("moved", watch=["a"]), "# New\n")
+    assert (gone["paths"], list(gone["kept"])) == ([], ["W/gone.md"])
+    assert (vault / "W/gone.md").read_text() == others

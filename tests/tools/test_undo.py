@@ -287,6 +287,7 @@ async def test_a_note_that_a_person_has_moved_since_is_found_where_it_is(tmp_pat
     study = await cascade(tmp_path)
     (study.vault / "w.md").rename(study.vault / "x.md")
     study.history.saw(study.now, [("x.md", "moved", "w.md", None)])
+    study.wait(1)
     (study.vault / "x.md").rename(study.vault / "y.md")
     study.history.saw(study.now, [("y.md", "moved", "x.md", None)])
     undone = await study.undo.undo(run_of(study, "w"))
@@ -327,6 +328,17 @@ async def test_another_note_with_the_name_of_one_that_moved_is_left_alone(tmp_pa
 
     assert study.text("w") == written
     assert study.text("x") == watching("a.md", text=BODY.format("W"))
+
+
+async def test_notes_that_took_each_others_names_are_both_found(tmp_path: Path):
+    study = await cascade(tmp_path)
+    for name, now in (("w", "x"), ("v", "w"), ("x", "v")):
+        (study.vault / f"{name}.md").rename(study.vault / f"{now}.md")
+    study.history.saw(study.now, [("v.md", "moved", "w.md", None), ("w.md", "moved", "v.md", None)])
+    await study.undo.undo(run_of(study, "w"))
+
+    assert study.text("v") == watching("a.md", text=BODY.format("W"))
+    assert study.text("w") == watching("w.md", text=BODY.format("V"))
 
 
 async def test_an_undo_that_was_cut_short_can_be_gone_through_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
