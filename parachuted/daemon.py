@@ -31,7 +31,7 @@ from parachuted.config import Settings, is_loopback, listed, paired, set_setting
 from parachuted.context import SessionContexts
 from parachuted.errors import ConfigError, DaemonError, ParachuteError, StorageFailedError
 from parachuted.events import Bus, Change, Keeper, Listeners, Looker, Noticer, Problems, load_ignore, make_watcher
-from parachuted.events.audit_file import AUDIT_HEAD, AuditFolder, Head
+from parachuted.events.audit_file import AUDIT_HEAD, AuditFolder, Head, make_machine_name
 from parachuted.events.audit_log import AuditLog
 from parachuted.events.audit_writes import WriteAudit
 from parachuted.extensions import AgentGround, Ground, make_hooks, make_modules
@@ -185,7 +185,7 @@ class Daemon:
         self._snapshot = Snapshot(folder)
         self.index = self._load_index()
         self.audit = AuditLog(
-            AuditFolder(self._root), Head(folder / AUDIT_HEAD), clock, keep_days=settings.audit.keep_days,
+            AuditFolder(self._root, make_machine_name(home)), Head(folder / AUDIT_HEAD), clock, keep_days=settings.audit.keep_days,
             written=self.history.last_write(), elapsed=self.elapsed.moment,
         )  # fmt: skip
         self._writes = WriteAudit(self.audit, clock)
