@@ -49,6 +49,7 @@ from parachuted.tasks import Budget, Causes, Outcome, Queue, Task, Window, Worke
 from parachuted.tasks import Limits as RunLimits
 from parachuted.tools import Aftermath, Curator, Doctor, Migration, Past, Pruning, Restore, Undo, Why
 from parachuted.tools import Parts as CuratorParts
+from parachuted.tools.vault_checks import check_control_folder
 from parachuted.vault import (
     History,
     Index,
@@ -557,6 +558,7 @@ class Daemon:
             reconciler=self.reconciler, queue=self.queue, worker=self.worker, budget=self.budget, undo=self.undo,
             why=Why(self.store, self._objects, self.history), past=self._past, restore=self._restore, pruning=self.pruning,
             rescan=self._rescan, check_notes=Doctor(self.store, self.index).check_notes,
+            check_control_folder=lambda: check_control_folder(self._root, self.audit.folder, self.audit.head),
             gateway=self.gateway, sandboxes=self.chosen.sandboxes,
             clock=self.clock, elapsed=self.elapsed.moment, started=self.clock(),
             backend=self.chosen.backend.name, backend_reason=self.chosen.reason, find_logins=self._find_logins, most_cost_usd=cost,
