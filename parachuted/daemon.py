@@ -31,7 +31,7 @@ from parachuted.config import Settings, is_loopback, listed, paired, set_setting
 from parachuted.context import SessionContexts
 from parachuted.errors import ConfigError, DaemonError, ParachuteError, StorageFailedError
 from parachuted.events import Bus, Change, Keeper, Listeners, Looker, Noticer, Problems, load_ignore, make_watcher
-from parachuted.events.audit_file import AUDIT_HEAD, AuditFolder, Head
+from parachuted.events.audit_file import AUDIT_HEAD, AuditFolder, Head, make_machine_name
 from parachuted.events.audit_log import AuditLog
 from parachuted.events.audit_writes import WriteAudit
 from parachuted.extensions import AgentGround, Ground, make_hooks, make_modules
@@ -49,6 +49,7 @@ from parachuted.tasks import Budget, Causes, Outcome, Queue, Task, Window, Worke
 from parachuted.tasks import Limits as RunLimits
 from parachuted.tools import Aftermath, Curator, Doctor, Migration, Past, Pruning, Restore, Undo, Why
 from parachuted.tools import Parts as CuratorParts
+from parachuted.tools.vault_checks import check_control_folder
 from parachuted.vault import (
     History,
     Index,
@@ -185,7 +186,7 @@ class Daemon:
         self._snapshot = Snapshot(folder)
         self.index = self._load_index()
         self.audit = AuditLog(
-            AuditFolder(self._root), Head(folder / AUDIT_HEAD), clock, keep_days=settings.audit.keep_days,
+            AuditFolder(self._root, make_machine_name(home)), Head(folder / AUDIT_HEAD), clock, keep_days=settings.audit.keep_days,
             written=self.history.last_write(), elapsed=self.elapsed.moment,
         )  # fmt: skip
         self._writes = WriteAudit(self.audit, clock)
@@ -557,6 +558,7 @@ class Daemon:
             reconciler=self.reconciler, queue=self.queue, worker=self.worker, budget=self.budget, undo=self.undo,
             why=Why(self.store, self._objects, self.history), past=self._past, restore=self._restore, pruning=self.pruning,
             rescan=self._rescan, check_notes=Doctor(self.store, self.index).check_notes,
+            check_control_folder=lambda: check_control_folder(self._root, self.audit.folder, self.audit.head),
             gateway=self.gateway, sandboxes=self.chosen.sandboxes,
             clock=self.clock, elapsed=self.elapsed.moment, started=self.clock(),
             backend=self.chosen.backend.name, backend_reason=self.chosen.reason, find_logins=self._find_logins, most_cost_usd=cost,

@@ -21,6 +21,7 @@ from parachuted.api.watching import refusing_to_watch_beyond
 from parachuted.bubbling import Plan, plan_for
 from parachuted.errors import NotFoundError, StorageFailedError
 from parachuted.tasks import Task
+from parachuted.tools.vault_checks import conflict_copies
 from parachuted.vault import VaultPath, printable
 
 _MODULE = "curator"
@@ -212,11 +213,16 @@ class Loop:
             for problem in one.problems
         ]
         unindexed, indexed = await asyncio.to_thread(self._searchable)
-        told = [note for note in (*watches, *notes, *unindexed) if call.sight.sees(str(note["path"]))]
+        told = [
+            note
+            for note in (*watches, *notes, *conflict_copies(self._parts.index.paths()), *unindexed)
+            if call.sight.sees(str(note["path"]))
+        ]
         if call.grant.alternatives is not None:  # problems may name any note, and numbers count them
             return json_answer({"problems": {}, "notes": told, "search": None, "history": None})
         history = await self._history_size()
-        return json_answer({"problems": self._parts.problems.all(), "notes": told, "search": indexed, "history": history})
+        problems = self._parts.problems.all() | await asyncio.to_thread(self._parts.check_control_folder)
+        return json_answer({"problems": problems, "notes": told, "search": indexed, "history": history})
 
     async def _history_size(self) -> dict[str, object] | None:
         try:

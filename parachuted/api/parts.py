@@ -70,6 +70,7 @@ class Parts:
     rescan: Callable[[bool], Awaitable[None]]
     notice: Callable[[Iterable[str]], Awaitable[None]]
     check_notes: Callable[[], Awaitable[list[Oddity]]]
+    check_control_folder: Callable[[], dict[str, str]]
     clock: Callable[[], datetime]
     elapsed: Callable[[], datetime]
     started: datetime

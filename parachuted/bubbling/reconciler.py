@@ -19,6 +19,7 @@ from parachuted.events import Bus, Change
 from parachuted.state import State
 from parachuted.tasks import Cause, Causes, Queue, Task
 from parachuted.vault import BRINGS_BACK, Index, Objects, VaultPath, VaultRoot, new_id
+from parachuted.vault.conflicts import conflict_line
 
 _PIECE = 100
 _MOST_PATHS_TOLD = 100
@@ -129,6 +130,8 @@ class Reconciler:
     def _declare(self, changes: Sequence[Change], outcome: _Outcome, *, looks_at_once: bool) -> None:
         with self.state.batch():
             for change in changes:
+                if change.data is not None and conflict_line(change.data) is not None:
+                    continue  # what it declared before holds until a person has resolved them
                 moves = change.source is not None and self.watches.of(change.source) is not None and bool(change.watch)
                 texts = {change.source: (), change.path: change.watch}
                 changed = [one for path in texts if path is not None and (one := self.watches.declare(path, texts[path])) is not None]
@@ -206,7 +209,10 @@ class Reconciler:
                 self.reviews.close(watcher, touched.path)
             self._withdraw_if_idle(watcher, outcome)
             return False
-        if item.known is None:
+        if item.known is not None:
+            if item.known.is_in_conflict != item.review.is_in_conflict:
+                self.reviews.open(item.review)
+        else:
             if earlier is None and self._saw_both(watcher, touched.change):
                 return False
             self.reviews.open(item.review)

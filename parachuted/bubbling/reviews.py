@@ -19,6 +19,7 @@ class Review:
 
     With the watcher itself as `path` it is a wish that all be looked at that the watcher watches.
     `source` is where the file was when it was last seen under another path; `reviewing` the digest an agent is looking at ("": no file).
+    `is_in_conflict`: the present text has conflict markers, and is shown to no agent until they are resolved.
     """
 
     watcher: str
@@ -28,6 +29,7 @@ class Review:
     source: str | None = None
     asked: bool = False
     reviewing: str | None = None
+    is_in_conflict: bool = False
 
     @property
     def is_of_all(self) -> bool:
@@ -112,7 +114,8 @@ class Reviews:
         if (digest == present or looked.is_of_all) and not asked:
             self.close(looked.watcher, looked.path)
         else:
-            self.open(Review(watcher=looked.watcher, path=looked.path, base=digest, since=at, asked=asked))
+            review = Review(watcher=looked.watcher, path=looked.path, base=digest, since=at, asked=asked)
+            self.open(replace(review, is_in_conflict=now.is_in_conflict))
 
     def give_up(self, looked: Review) -> None:
         """The agent failed: the difference stays open as it was."""

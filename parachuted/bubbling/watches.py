@@ -12,6 +12,7 @@ from parachuted.bubbling.patterns import Declaration, parse_declaration
 from parachuted.bubbling.trie import Match, WatchTrie, paths_of
 from parachuted.state import State
 from parachuted.vault import CONTEXT_NAMES, Index, VaultPath
+from parachuted.vault.conflicts import is_conflict_copy
 
 _EDGES_AT_ONCE = 2000
 _ATTEMPTS = 3
@@ -55,7 +56,7 @@ class Watches:
 
     def watchers_of(self, path: str) -> list[Match]:
         """Who watches a path, whether or not there is such a file."""
-        return self._trie.watchers_of(path, self._would_be_context(path))
+        return [] if is_conflict_copy(path) else self._trie.watchers_of(path, self._would_be_context(path))
 
     def watched_by(self, watcher: str) -> list[VaultPath]:
         """The files that a note watches now. May be asked in a thread, since it looks through the whole vault for a pattern like `**`."""
@@ -90,6 +91,7 @@ class Watches:
     def declare(self, watcher: str, texts: tuple[str, ...]) -> Declared | None:
         """Take in what a note declares now; None when that is what it declared before. Joins the state's open batch."""
         before = self._texts.get(watcher, {})
+        texts = () if is_conflict_copy(watcher) else texts
         if before.keys() == set(texts):
             return None
         self._keep(watcher, before, dict.fromkeys(texts))
@@ -132,7 +134,8 @@ class Watches:
         """Everything from the table; also when changes to it were undone."""
         self._texts: dict[str, dict[str, str]] = {}
         for row in self._table:
-            self._texts.setdefault(row["watcher_path"], {})[row["watch_pattern"]] = row["created_at"]
+            if not is_conflict_copy(row["watcher_path"]):  # an earlier version took it in
+                self._texts.setdefault(row["watcher_path"], {})[row["watch_pattern"]] = row["created_at"]
         self._trie = WatchTrie()
         for watcher, texts in self._texts.items():
             self._trie.add(parse_declaration(watcher, list(texts)))
@@ -156,4 +159,4 @@ class _Glance:
         return tuple(self._index.folders(folder))
 
     def files(self, folder: str) -> tuple[str, ...]:
-        return tuple(self._index.files(folder))
+        return tuple(name for name in self._index.files(folder) if not is_conflict_copy(name))

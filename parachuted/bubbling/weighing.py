@@ -5,6 +5,7 @@ It reads texts, so it belongs into a thread; what it decides on is given to it.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,7 @@ from parachuted.bubbling.trie import Match
 from parachuted.errors import ParachuteError
 from parachuted.events import Change
 from parachuted.vault import Objects, VaultPath, VaultRoot, digest_of
+from parachuted.vault.conflicts import conflict_line
 
 UNKNOWN = "(the earlier text is not known)"
 _LARGEST = 4 << 20
@@ -64,6 +66,7 @@ class Scales:
         self._root, self._objects, self._reviews = root, objects, reviews
         self._kept: set[str] = set()
         self._meanings: dict[str, Meaning | None] = {}
+        self._conflicts: set[str] = set()
         self._units: dict[tuple[str | None, str | None], tuple[str, ...]] = {}
 
     def weigh(self, touched: Iterable[Touched], fresh: Review) -> list[Weighed]:
@@ -82,7 +85,15 @@ class Scales:
         units = self._mattering(touched, seen_by(review))
         is_open = bool(units) or review.asked or (review.source is not None and self._is_there_for(touched))
         wakes = bool(self._mattering(touched, touched.before)) or (touched.source is not None and is_open)
-        return Weighed(touched=touched, known=known, review=review if is_open else None, wakes=wakes)
+        is_in_conflict = self._is_in_conflict(touched.after)
+        review = replace(review, is_in_conflict=is_in_conflict) if is_in_conflict != review.is_in_conflict else review
+        return Weighed(touched=touched, known=known, review=review if is_open else None, wakes=wakes and not is_in_conflict)
+
+    def _is_in_conflict(self, digest: str | None) -> bool:
+        """Whether the text has conflict markers; what watches it waits for a person to resolve them."""
+        with contextlib.suppress(LookupError):
+            self._meaning(digest)
+        return digest in self._conflicts
 
     def _opened(self, touched: Touched, fresh: Review) -> Review:
         """The difference that begins now; of a moved file, the one that was open at its old path goes on."""
@@ -120,6 +131,8 @@ class Scales:
         if digest not in self._meanings:
             data = self._objects.get(digest)
             self._meanings[digest] = None if data is None else meaning(data)
+            if data is not None and conflict_line(data) is not None:
+                self._conflicts.add(digest)
         found = self._meanings[digest]
         if found is None:
             raise LookupError(digest)

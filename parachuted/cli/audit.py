@@ -14,7 +14,7 @@ from typing import Any
 from parachuted.cli.client import daemon_record, home_of
 from parachuted.cli.show import count, say, say_json, say_table, when
 from parachuted.errors import NoDaemonError, ParachuteError
-from parachuted.events.audit_file import AUDIT_HEAD, AuditFolder, Head
+from parachuted.events.audit_file import AUDIT_HEAD, AuditFolder, Head, machine_name
 from parachuted.events.audit_graph import document_of, draw, graph_of, source_name
 from parachuted.events.audit_reader import AuditReader, Follower, Wanted, moment_of, told
 from parachuted.events.audit_verify import verify
@@ -51,7 +51,7 @@ def audit_verify(options: Namespace) -> int:
     home, vault = _places()
     state = known_state_folder(home, vault)
     try:
-        verdict = verify(AuditFolder(VaultRoot(vault)), Head((state or home / "state") / AUDIT_HEAD))
+        verdict = verify(AuditFolder(VaultRoot(vault), machine_name(home)), Head((state or home / "state") / AUDIT_HEAD))
     except OSError as error:
         raise _unreadable(error) from error
     if options.json:
@@ -124,10 +124,10 @@ def _places() -> tuple[Path, Path]:
 
 
 def _folder() -> AuditFolder:
-    _home, vault = _places()
+    home, vault = _places()
     if not vault.is_dir():
         raise ParachuteError(f"there is no vault at {vault}")
-    return AuditFolder(VaultRoot(vault))
+    return AuditFolder(VaultRoot(vault), machine_name(home))
 
 
 def _row(event: dict[str, Any]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Audit file: the folder of the audit in the vault, one file a day, and where the chain stands, kept outside the vault.
+"""Audit file: the folder of the audit in the vault, one file a day and machine, and where the chain stands, kept outside the vault.
 
 Whoever may write in the vault may have made a link of anything in it, so all is opened by descriptor and no link is followed.
 """
@@ -11,6 +11,8 @@ import hashlib
 import json
 import os
 import re
+import secrets
+import socket
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,14 +20,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from parachuted.events.audit_chain import START, Link
+from parachuted.private import replace_private
 from parachuted.vault import VaultRoot
+from parachuted.vault.rename import move_to_free_name
 
 FOLDER = ".parachute/audit"
 AUDIT_HEAD = "audit.head"
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}\.jsonl", re.ASCII)
+_MACHINE_FILE = "machine-name"
+_MACHINE = re.compile(r"[a-z0-9-]{1,50}", re.ASCII)
+_HOST_CHARACTERS = 40
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _ASIDE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_EARLIER = re.compile(r"(\d{4}-\d{2}-\d{2})(\.jsonl|\.torn-\d+)", re.ASCII)
 _CHUNK = 64 << 10
 _HEAD_BYTES = 512
 _OWN = 0o600
@@ -49,26 +56,65 @@ class _Kept(NamedTuple):
     size: int
 
 
-class AuditFolder:
-    """The files. All methods raise OSError as the system gives it; ELOOP or ENOTDIR where a link stands in the way."""
+def machine_name(home: Path) -> str:
+    """What the audit's files of this home's daemon are called by; "" when none has run yet."""
+    try:
+        name = (home / _MACHINE_FILE).read_text("ascii", "replace").strip()
+    except OSError:
+        return ""
+    return name if _MACHINE.fullmatch(name) else ""
 
-    def __init__(self, root: VaultRoot) -> None:
+
+def make_machine_name(home: Path) -> str:
+    """The same, chosen at the first call: the host's name, for people, and what tells two hosts of one name apart. OSError."""
+    known = machine_name(home)
+    if known:
+        return known
+    host = re.sub(r"[^a-z0-9]+", "-", socket.gethostname().partition(".")[0].lower()).strip("-")[:_HOST_CHARACTERS]
+    name = f"{host or 'machine'}-{secrets.token_hex(3)}"
+    replace_private(home / _MACHINE_FILE, f"{name}\n".encode())
+    return name
+
+
+class AuditFolder:
+    """One machine's files. All methods raise OSError as the system gives it; ELOOP or ENOTDIR where a link stands in the way."""
+
+    def __init__(self, root: VaultRoot, machine: str) -> None:
+        """`machine`: as `machine_name` has it; "" for the files of earlier versions, which all machines shared."""
         self._root = root
+        self._suffix = f".{machine}.jsonl" if machine else ".jsonl"
+        self._day = re.compile(rf"\d{{4}}-\d{{2}}-\d{{2}}{re.escape(self._suffix)}", re.ASCII)
         self._kept: _Kept | None = None
 
     def days(self) -> list[str]:
         """The days that have a file, the oldest first."""
         try:
             with self._root.opened_folder(FOLDER) as folder:
-                return sorted(name.removesuffix(".jsonl") for name in _names(folder) if _DAY.fullmatch(name))
+                return sorted(name.removesuffix(self._suffix) for name in _names(folder) if self._day.fullmatch(name))
         except FileNotFoundError:
             return []
+
+    def name(self, day: str) -> str:
+        """What the day's file is called."""
+        return f"{day}{self._suffix}"
+
+    def earlier(self) -> AuditFolder:
+        """The files of earlier versions, which had no machine's name."""
+        return AuditFolder(self._root, "")
+
+    def take_over_earlier(self) -> None:
+        """Give the files of earlier versions this machine's name, so that their chain goes on in its own files."""
+        with self._root.opened_folder(FOLDER) as folder:
+            for name in sorted(_names(folder)):
+                if (found := _EARLIER.fullmatch(name)) is not None:
+                    move_to_free_name((folder, name), (folder, f"{found[1]}{self._suffix.removesuffix('.jsonl')}{found[2]}"))
+            os.fsync(folder)
 
     @contextlib.contextmanager
     def opened(self, day: str) -> Iterator[int]:
         """A descriptor for reading."""
         with self._root.opened_folder(FOLDER) as folder:
-            descriptor = os.open(f"{day}.jsonl", _READ, dir_fd=folder)
+            descriptor = os.open(self.name(day), _READ, dir_fd=folder)
         try:
             _must_be_plain(descriptor)
             yield descriptor
@@ -103,7 +149,7 @@ class AuditFolder:
         if kept.day != day:
             return False
         try:
-            found = os.lstat(f"{self._root.folder}/{FOLDER}/{day}.jsonl")
+            found = os.lstat(f"{self._root.folder}/{FOLDER}/{day}{self._suffix}")
         except OSError:
             return False
         return (found.st_ino, found.st_dev, found.st_size, found.st_mode, found.st_nlink) == (*kept.file, kept.size, _MODE, 1)
@@ -123,7 +169,7 @@ class AuditFolder:
         with self._appending(day) as (folder, descriptor):
             size = os.fstat(descriptor).st_size
             end = end_of_lines(descriptor, size)
-            digest, name = hashlib.sha256(), _free_name(folder, day)
+            digest, name = hashlib.sha256(), _free_name(folder, self._torn(day))
             aside = os.open(name, _ASIDE, _OWN, dir_fd=folder)
             try:
                 for at in range(end, size, _CHUNK):
@@ -146,14 +192,18 @@ class AuditFolder:
         """Remove a day's file, and what was set aside from it."""
         with self._root.opened_folder(FOLDER) as folder:
             for name in _names(folder):
-                if name.startswith(f"{day}.torn-"):
+                if name.startswith(self._torn(day)):
                     os.unlink(name, dir_fd=folder)
-            os.unlink(f"{day}.jsonl", dir_fd=folder)
+            os.unlink(self.name(day), dir_fd=folder)
+
+    def _torn(self, day: str) -> str:
+        """How the names of what was set aside from that day begin."""
+        return f"{self.name(day).removesuffix('.jsonl')}.torn-"
 
     @contextlib.contextmanager
     def _appending(self, day: str) -> Iterator[tuple[int, int]]:
         with self._root.opened_folder(FOLDER, create=True) as folder:
-            descriptor = os.open(f"{day}.jsonl", _APPEND, _OWN, dir_fd=folder)
+            descriptor = os.open(self.name(day), _APPEND, _OWN, dir_fd=folder)
             try:
                 if _must_be_plain(descriptor) != _OWN:
                     os.fchmod(descriptor, _OWN)
@@ -231,6 +281,6 @@ def _write_all(descriptor: int, data: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def _free_name(folder: int, day: str) -> str:
+def _free_name(folder: int, begin: str) -> str:
     taken = set(_names(folder))
-    return next(name for number in range(1, len(taken) + 2) if (name := f"{day}.torn-{number}") not in taken)
+    return next(name for number in range(1, len(taken) + 2) if (name := f"{begin}{number}") not in taken)

@@ -164,7 +164,13 @@ class AuditLog:
 
     def _begin(self) -> Standing:
         """Find where the chain stands: at the end of the files, unless these end elsewhere than this machine knows."""
-        known, found = self.head.read(), AuditReader(self.folder).last_link()
+        known = self.head.read()
+        found = AuditReader(self.folder).last_link()
+        if known is not None and found.seq < known.sure.seq:
+            earlier = AuditReader(self.folder.earlier()).last_link()
+            if known.sure.seq <= earlier.seq <= known.begun.seq:
+                self.folder.take_over_earlier()
+                found = earlier
         link, own = found, []
         if known is not None and found not in (known.sure, known.begun) and not known.sure.seq < found.seq < known.begun.seq:
             link = known.sure if found.seq <= known.sure.seq else known.begun
@@ -193,7 +199,7 @@ class AuditLog:
         torn = self.folder.set_torn_aside(day)
         says = "a line that was cut short, as by a kill," if in_flight else "bytes that no line of the audit are"
         log.warning("the end of an audit file was set aside", extra={"day": day, "bytes": torn.size, "in_flight": in_flight})
-        says = f"{says} stood at the end of {day}.jsonl; set aside as {torn.name}"
+        says = f"{says} stood at the end of {self.folder.name(day)}; set aside as {torn.name}"
         if not in_flight:
             self.broken = _BROKEN + says
         return self._event(

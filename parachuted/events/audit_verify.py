@@ -39,7 +39,7 @@ class Verdict:
 class _Segment:
     """Lines of one file that follow one another."""
 
-    day: str
+    name: str
     number: int
     prev: str
     first: int
@@ -64,7 +64,7 @@ def verify(folder: AuditFolder, head: Head) -> Verdict:
     for day in days:
         try:
             if _read_day(folder, day, look):
-                torn.append(day)
+                torn.append(folder.name(day))
         except FileNotFoundError:
             look.findings.append(f"{day}: the file went away while it was read")
     look.segments.sort(key=lambda segment: segment.first)
@@ -80,6 +80,7 @@ def verify(folder: AuditFolder, head: Head) -> Verdict:
 def _read_day(folder: AuditFolder, day: str, look: _Look) -> bool:
     """Take in a day's lines; whether the file ends within one."""
     segment: _Segment | None = None
+    name = folder.name(day)
     with folder.opened(day) as descriptor:
         for number, raw, is_whole in _forward(descriptor):
             if not is_whole:
@@ -88,17 +89,17 @@ def _read_day(folder: AuditFolder, day: str, look: _Look) -> bool:
             look.lines += 1
             if line is None or not line.is_sound:
                 says = "is no line of the audit" if line is None else f"(seq {line.link.seq}) is not as it was written"
-                look.findings.append(f"{day}.jsonl:{number} {says}")
+                look.findings.append(f"{name}:{number} {says}")
             if line is None:
                 continue
             _take_notes(line, day, look)
             if str(line.document.get("timestamp"))[:10] != day:
-                look.findings.append(f"{day}.jsonl:{number} (seq {line.link.seq}) is a line of another day")
+                look.findings.append(f"{name}:{number} (seq {line.link.seq}) is a line of another day")
             if segment is None or line.link.seq != segment.last.seq + 1 or line.prev != segment.last.hash:
                 if segment is not None and line.link.seq <= segment.last.seq + 1:
                     says = "does not follow the line before it" if line.link.seq == segment.last.seq + 1 else "is out of its order"
-                    look.findings.append(f"{day}.jsonl:{number} (seq {line.link.seq}) {says}")
-                segment = _Segment(day, number, line.prev, line.link.seq, line.link)
+                    look.findings.append(f"{name}:{number} (seq {line.link.seq}) {says}")
+                segment = _Segment(name, number, line.prev, line.link.seq, line.link)
                 look.segments.append(segment)
             segment.last = line.link
     return False
@@ -129,7 +130,7 @@ def _link(look: _Look) -> None:
     at = START
     through = max(look.removed, default=START)
     for segment in look.segments:
-        where = f"{segment.day}.jsonl:{segment.number}"
+        where = f"{segment.name}:{segment.number}"
         if segment.first <= at.seq:
             look.findings.append(f"{where} has the number {segment.first} a second time, or out of its order")
         elif segment.first > at.seq + 1:
@@ -147,7 +148,7 @@ def _compare_end(look: _Look, last: Link, torn: list[str], before: Standing | No
     """The end of the files against where the chain stood before and after the look."""
     if before is None or after is None:
         look.notes.append("the state folder does not say where the chain ends, so a cut at its end could not be found")
-        look.notes += [f"{day}.jsonl ends within a line" for day in torn]
+        look.notes += [f"{name} ends within a line" for name in torn]
         return
     if last.seq < before.sure.seq:
         look.findings.append(f"the end: {_lines(last.seq + 1, before.sure.seq)}, which this machine knows were written")
@@ -157,11 +158,11 @@ def _compare_end(look: _Look, last: Link, torn: list[str], before: Standing | No
         look.findings.append(f"the end: seq {last.seq} is not the line that this machine wrote")
     elif last.seq < before.begun.seq and before.begun == after.begun:
         look.notes.append(f"the daemon was ended while it wrote seq {last.seq + 1} to {before.begun.seq}, as by a kill")
-    for day in torn:
+    for name in torn:
         if before.begun.seq > before.sure.seq or before != after:
-            look.notes.append(f"{day}.jsonl ends within a line, which the daemon was writing; it is set aside at the next start")
+            look.notes.append(f"{name} ends within a line, which the daemon was writing; it is set aside at the next start")
         else:
-            look.findings.append(f"{day}.jsonl ends within a line, though nothing was being written")
+            look.findings.append(f"{name} ends within a line, though nothing was being written")
 
 
 def _lines(first: int, last: int) -> str:

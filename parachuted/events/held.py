@@ -24,6 +24,7 @@ class Pace:
     away for a moment. `touched`: after a path about which no more is known. `open`: after the last write into a file that stays open.
     `burst`: how long a storm over one path, or of deletions, may put the look off. `patience`: the same for a file that is always
     being written. `heartbeat`: between looks at whether the vault is still there, and between walks where hints cannot be had.
+    `canary`: between looks at whether hints still come.
     """
 
     new: float = 0.1
@@ -33,6 +34,7 @@ class Pace:
     burst: float = 2.0
     patience: float = 60.0
     heartbeat: float = 5.0
+    canary: float = 60.0
 
 
 class Held:

@@ -7,6 +7,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from parachuted.events.canary import Canary
+from parachuted.events.network_mounts import network_mount
 from parachuted.events.watcher import Watcher
 from parachuted.vault import IGNORE_FILE, Ignore, Scan, Scanner, Seen, VaultPath, VaultRoot
 from parachuted.vault.birth import born_ns
@@ -57,6 +59,7 @@ class Looker:
     def __init__(self, root: VaultRoot, scanner: Scanner, watcher: Watcher) -> None:
         self._root, self._scanner, self._watcher = root, scanner, watcher
         self.is_unwatched = False
+        self.network: str | None = None
         self.entered: set[str] = set()
 
     def look(self, turn: Turn, vault: Identity | None, missing: Sequence[str]) -> Look:
@@ -76,6 +79,10 @@ class Looker:
         scan = _joined(scans)
         ignored = (seen.path for seen in scan.seen if seen.new is None and self._scanner.ignored(seen.path))
         return Look(scan=scan, ignored=frozenset(ignored if turn.everything else ()), vault=identity)
+
+    def canary(self, *, every_s: float, patience_s: float) -> Canary:
+        """What shows whether this vault's watcher still tells."""
+        return Canary(self._root, self._watcher, every_s=every_s, patience_s=patience_s)
 
     def is_same(self, came: Seen, left: Seen) -> bool:
         """Whether a new file is the one that went, and not another with its number: it was born before that was last seen to change."""
@@ -114,7 +121,7 @@ class Looker:
 
     def _walk_over_everything(self, turn: Turn) -> list[Scan]:
         """A walk comes by every path; those it takes for half-written, though their writers are done, are looked at after it."""
-        self.is_unwatched = False
+        self.is_unwatched, self.network = False, network_mount(self._root.folder)
         scan = self._scanner.walk(enter=self._enter, finished=turn.first)
         finished = scan.unsettled & (turn.closed | turn.finished)
         scan.unsettled -= finished

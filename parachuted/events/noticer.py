@@ -50,6 +50,7 @@ class Noticer:
         self._vault: Identity | None = None
         self._here: Identity | None = None
         self._is_unsaved = False
+        self._canary = looker.canary(every_s=pace.canary, patience_s=2 * pace.heartbeat)
         self.polling = False
 
     @property
@@ -71,6 +72,7 @@ class Noticer:
         """Notice changes until cancelled."""
         while True:
             await self._wait()
+            await self._look_after_canary()
             here = self._looker.identity()
             if self._loop.time() >= self._next_full or here != self._here:
                 self._next.everything = True
@@ -128,9 +130,19 @@ class Noticer:
             self._problems.set("index", None)
             self._is_unsaved = False
 
+    async def _look_after_canary(self) -> None:
+        """Once a minute, or so; while hints do not come, the vault is walked as often as it is where none can be had."""
+        was_silent = self._canary.is_silent
+        if self._canary.is_due(self._loop.time()):
+            await self._loop.run_in_executor(self._thread, self._canary.touch, self._loop.time())
+        self._next.everything |= self._canary.is_silent and not was_silent
+
     def _hear(self, hints: Hints) -> None:
-        now = self._loop.time()
+        now, was_silent = self._loop.time(), self._canary.is_silent
         for path, heard in hints.paths.items():
+            if self._canary.hears(path):
+                self._next.everything |= was_silent
+                continue
             if _is_scrap(path):
                 continue
             if heard == "closed" and self._index.get(path) is not None:
@@ -211,7 +223,9 @@ class Noticer:
         """Say what is wrong, and arrange the looks to come. `took`: how long this one did, in seconds."""
         now, scan, paths = self._loop.time(), look.scan, turn.paths()
         if turn.everything:
-            self.polling = self._looker.is_unwatched
+            reason = self._reason_to_poll()
+            self.polling = reason is not None
+            self._problems.set("watching", reason)
             self._next_full = now + (max(self._pace.heartbeat, _REST * took) if self.polling else self._full_every_s)
             self._problems.replace("file:", scan.problems)
         else:
@@ -219,13 +233,22 @@ class Noticer:
             for path in paths.difference(scan.problems):
                 self._problems.set(f"file:{printable(path)}", None)
             self._problems.add("file:", scan.problems.items())
-        text = "the system gives no more watches, so the vault is walked again and again; raise fs.inotify.max_user_watches"
-        self._problems.set("watching", text if self.polling else None)
         self._held.looked(paths - scan.unsettled, now)
         for path in scan.unsettled:
             self._held.again(path, now)
         looked_at = self._held.missing if turn.everything else paths
         self._held.found(set(looked_at).difference(seen.path for seen in scan.seen if seen.new is None))
+
+    def _reason_to_poll(self) -> str | None:
+        """Why hints are not enough, so that the vault is walked again and again."""
+        if self._looker.is_unwatched:
+            return "the system gives no more watches, so the vault is walked again and again; raise fs.inotify.max_user_watches"
+        if self._looker.network is not None:
+            told = f"the vault is on a network file system ({self._looker.network}), which does not tell what other devices change"
+            return f"{told}, so it is walked again and again"
+        if self._canary.is_silent:
+            return "the system has stopped telling of changes, so the vault is walked again and again; `parachute restart` watches anew"
+        return None
 
     def _ripe(self, turn: Turn, look: Look, began: float) -> list[Seen]:
         """What was seen, without what is being written again by now and what looks cut short: both are looked at once more."""

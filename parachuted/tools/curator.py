@@ -21,7 +21,9 @@ from parachuted.errors import (
     AgentFailedError,
     AgentStoppedError,
     AgentUnavailableError,
+    NotFoundError,
     ParachuteError,
+    PathRefusedError,
     StorageFailedError,
 )
 from parachuted.events import Bus
@@ -37,6 +39,7 @@ from parachuted.tools.context_files import ContextFiles, Grant, finished
 from parachuted.tools.hooked import AgentHooks, Asker, Unasked, saw_source
 from parachuted.tools.undo import Undo
 from parachuted.vault import Author, History, Index, Objects, Store, VaultPath, printable
+from parachuted.vault.conflicts import conflict_line
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +88,7 @@ class Curator:
         Raises AgentUnavailableError when the agent could not begin, and StorageFailedError or OSError when the disk refuses: try later.
         """
         asked = self._parts.at_work.moment
+        await asyncio.to_thread(self._refuse_conflict, VaultPath(task.watcher))
         looked = await self._look(task)
         files, account = await asyncio.to_thread(self._prepare, task, looked)
         await asyncio.to_thread(self._accounts.open, account)
@@ -119,10 +123,17 @@ class Curator:
         )  # fmt: skip
         return outcome
 
+    def _refuse_conflict(self, watcher: VaultPath) -> None:
+        """Raise AgentUnavailableError while the watcher's own note has conflict markers, which are a person's to resolve."""
+        with contextlib.suppress(NotFoundError, PathRefusedError):
+            line = conflict_line(self._parts.store.read(watcher).data)
+            if line is not None:
+                raise AgentUnavailableError(f"{printable(watcher)} has conflict markers (line {line}); resolve them, and the run begins")
+
     async def _look(self, task: Task) -> list[Review]:
         """Mark what the run reviews, so that what changes meanwhile stays open."""
         looked: list[Review] = []
-        for piece in _pieces(self._parts.reviews.of(task.watcher)):
+        for piece in _pieces([review for review in self._parts.reviews.of(task.watcher) if not review.is_in_conflict]):
             with self._parts.state.batch():
                 looked += [self._parts.reviews.look_at(review, self._digest(review.path)) for review in piece]
             await asyncio.sleep(0)

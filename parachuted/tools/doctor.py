@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from parachuted.errors import ParachuteError
 from parachuted.vault import NOTE_SUFFIXES, Index, Store, VaultPath, parse_note, printable
+from parachuted.vault.conflicts import conflict_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,12 @@ class Doctor:
 
     def _oddities(self, path: VaultPath) -> list[Oddity]:
         try:
-            problems = [(problem.code, problem.message) for problem in parse_note(self._store.read(path).data).problems]
+            data = self._store.read(path).data
+            problems = [(problem.code, problem.message) for problem in parse_note(data).problems]
+            if (line := conflict_line(data)) is not None:
+                problems.insert(
+                    0, ("conflict-markers", f"line {line} is a conflict marker; no agent is shown the note until it is resolved")
+                )
         except ParachuteError as error:
             problems = [("unreadable", error.message)]
         return [Oddity(path=printable(path), code=code, message=message) for code, message in problems]

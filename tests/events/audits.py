@@ -39,7 +39,7 @@ class Book:
     logs: list[AuditLog] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.folder = AuditFolder(VaultRoot(self.vault))
+        self.folder = AuditFolder(VaultRoot(self.vault), "")
         self.head = Head(self.home / "audit.head")
         self.reader = AuditReader(self.folder)
 

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 
 import pytest
 
 from parachuted.events.audit_chain import START, Link
-from parachuted.events.audit_file import Head, Standing, end_of_lines
-from tests.events.audits import Book
+from parachuted.events.audit_file import AuditFolder, Head, Standing, end_of_lines, machine_name, make_machine_name
+from parachuted.events.audit_reader import AuditReader
+from parachuted.vault import VaultRoot
+from tests.events.audits import Book, event
 
 DAY = "2026-11-22"
 
@@ -169,3 +172,45 @@ def test_a_garbled_head_is_none(tmp_path, text):
 def test_the_folder_that_is_not_there_has_no_days(book: Book):
     assert book.folder.days() == []
     assert book.reader.last_link() == START
+
+
+def test_two_machines_have_a_file_each_and_earlier_ones_go_on_with_who_wrote_them(book):
+    book.fill(days=2)
+    ends = book.reader.last_link()
+    (book.vault / ".parachute/audit/2026-11-21.torn-1").write_text("torn")
+    book.folder = AuditFolder(VaultRoot(book.vault), "laptop-1")
+    book.write(event("GET /after"))
+
+    names = sorted(file.name for file in (book.vault / ".parachute/audit").iterdir())
+    assert names == ["2026-11-21.laptop-1.jsonl", "2026-11-21.laptop-1.torn-1", "2026-11-22.laptop-1.jsonl"]
+    assert book.verdict().findings == []
+    assert AuditReader(book.folder).last_link().seq == ends.seq + 1
+
+    other = Book(vault=book.vault, home=book.home / "other")
+    other.home.mkdir()
+    other.folder = AuditFolder(VaultRoot(book.vault), "desktop-2")
+    other.write(event("GET /there"))
+    assert other.verdict().findings == book.verdict().findings == []
+    assert other.verdict().last.seq == 1
+
+
+def test_files_without_a_machines_name_that_this_machine_did_not_write_are_left_alone(book):
+    book.fill(days=1)
+    other = Book(vault=book.vault, home=book.home / "other")
+    other.home.mkdir()
+    other.folder = AuditFolder(VaultRoot(book.vault), "desktop-2")
+    other.write(event("GET /there"))
+    other.write(event("GET /again"))
+
+    assert sorted(file.name for file in (book.vault / ".parachute/audit").iterdir()) == ["2026-11-22.desktop-2.jsonl", "2026-11-22.jsonl"]
+    assert (book.verdict().findings, other.verdict().findings) == ([], [])
+
+
+def test_a_machines_name_is_kept_though_the_host_is_renamed(home, monkeypatch):
+    assert machine_name(home) == ""
+    monkeypatch.setattr("socket.gethostname", lambda: "Anna's Laptop.local")
+    name = make_machine_name(home)
+    monkeypatch.setattr("socket.gethostname", lambda: "renamed")
+
+    assert re.fullmatch(r"anna-s-laptop-[0-9a-f]{6}", name)
+    assert make_machine_name(home) == machine_name(home) == name

@@ -163,7 +163,7 @@ class Full(AuditFolder):
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO])
 def test_while_the_disk_refuses_nothing_may_be_changed_and_it_recovers_by_itself(book, number):
     book.write(event("before"))
-    book.folder = full = Full(book.folder._root)
+    book.folder = full = Full(book.folder._root, "")
     full.number = number
     log = book.open()
     for name in ("one", "two"):

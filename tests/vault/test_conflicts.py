@@ -1,0 +1,55 @@
+"""Conflicts: which names and texts are a conflict's, and which only look like one."""
+
+from __future__ import annotations
+
+import pytest
+
+from parachuted.vault.conflicts import conflict_line, is_conflict_copy
+
+CONFLICT = b"<<<<<<< HEAD\n- ours\n=======\n- theirs\n>>>>>>> laptop\n"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Tea.sync-conflict-20261122-101500-ABCDEF7.md",
+        "Tea (conflicted copy 2026-11-22 101500).md",
+        "Tea (Anna's conflicted copy 2026-11-22).md",
+        "Tea (Case Conflict).md",
+        "Tea (SFConflict anna@example 2026-11-22-10-15-00).md",
+        "Tea_conflict-20261122-101500.md",
+        "Tea (Conflicted copy phone 202611221015).md",
+        "Tea (Conflicted copy parachute 20261122101500).md",
+        "A/B/Tea_Nas_Nov-22-2026-1015_Conflict.md",
+    ],
+)
+def test_the_names_that_sync_programs_give_are_known(name):
+    assert is_conflict_copy(name)
+
+
+@pytest.mark.parametrize("name", ["Conflict.md", "Conflicts/Tea.md", "Role conflict (notes).md", "Tea (2).md", "on conflicted copying.md"])
+def test_notes_about_conflicts_are_notes(name):
+    assert not is_conflict_copy(name)
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        (b"# A\n\n" + CONFLICT, 3),
+        (CONFLICT.replace(b"\n", b"\r\n"), 1),
+        (CONFLICT.replace(b"=======", b"||||||| base\n- old\n======="), 1),
+        (b"---\n<<<<<<< HEAD\nwatch: a\n=======\nwatch: b\n>>>>>>> x\n---\n", 2),
+        (b"```\n" + CONFLICT + b"```\n\n" + CONFLICT, 9),
+        (b"```\n" + CONFLICT + b"```\n", None),
+        (b"<<<<<<< HEAD\nno end\n=======\n", None),
+        (b"Title\n=======\n>>>>>>> deep quote\n", None),
+        (b"# A\n", None),
+    ],
+)
+def test_conflict_markers_are_found_by_line_but_for_examples_in_a_fence(data, line):
+    assert conflict_line(data) == line
+
+
+def test_what_looks_like_endless_markers_is_decided_at_once():
+    assert conflict_line(b"<<<<<<< a\n" * 20_000) is None
+    assert conflict_line(b"<<<<<<< a\n" + b"=======\n" * 100_000) is None
