@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from parachuted import __version__
 
 AUDIT_TYPES = ("api_call", "mcp_call", "module_call", "agent_start", "agent_end", "suggestion", "write", "audit")
+LOGINS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 Command = Callable[[argparse.Namespace], int]
 
 _ABOUT = """\
@@ -152,6 +153,11 @@ def _add_settings(commands: argparse._SubParsersAction[_Parser]) -> None:
     auth = _add(commands, "auth", None, "the login for the model", "Which login for Claude was found.")
     parts = auth.add_subparsers(metavar="COMMAND", required=True)
     _json(_add(parts, "status", "setup:auth_status", "what was found", "Say where a login was looked for and found. Never shows it."))
+    says = (
+        "Keep a login in the home for a daemon that has no terminal's environment, as a service. It is typed, or piped in, and not shown."
+    )
+    keep = _add(parts, "set", "setup:auth_set", "keep a login for a service", says)
+    keep.add_argument("name", choices=LOGINS, metavar="NAME", help=", ".join(LOGINS))
 
 
 def _add_keys(commands: argparse._SubParsersAction[_Parser]) -> None:

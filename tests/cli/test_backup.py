@@ -41,7 +41,7 @@ def contents(folder: Path) -> dict[str, tuple[int, bytes | str]]:
 
 
 def test_a_backup_of_a_daemon_at_work_brings_all_of_it_back(typed: Typed, tmp_path: Path):
-    shutil.rmtree(typed.vault)
+    typed.does("init", str(typed.vault))
     start(typed)
     run = edit(typed, "Start the tomatoes indoors", "Plant the tomatoes out")
     (typed.vault / "link.md").symlink_to("AGENTS.md")
