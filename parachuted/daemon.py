@@ -97,6 +97,7 @@ class Chosen:
     gateway: Gateway | None = None
     sandboxes: Sandboxes | None = None
     elapsed: ElapsedClock | None = None
+    find_logins: Callable[[], Sequence[Finding]] = tuple
 
 
 def choose_agent(settings: Settings, folder: Path, env: Mapping[str, str], user_home: Path) -> Chosen:
@@ -121,7 +122,10 @@ def choose_agent(settings: Settings, folder: Path, env: Mapping[str, str], user_
         ),
     )
     model = settings.agent.model if name == "claude" else None
-    return Chosen(backend=made, reason=reason, model=model, gateway=gateway, sandboxes=sandboxes, elapsed=elapsed)
+    return Chosen(
+        backend=made, reason=reason, model=model, gateway=gateway, sandboxes=sandboxes, elapsed=elapsed,
+        find_logins=lambda: describe_credentials(env, settings.vault, user_home),
+    )  # fmt: skip
 
 
 def _make_gateway(settings: Settings, folder: Path, env: Mapping[str, str], user_home: Path, elapsed: ElapsedClock) -> Gateway:
@@ -561,13 +565,10 @@ class Daemon:
             check_control_folder=lambda: check_control_folder(self._root, self.audit.folder, self.audit.head),
             gateway=self.gateway, sandboxes=self.chosen.sandboxes,
             clock=self.clock, elapsed=self.elapsed.moment, started=self.clock(),
-            backend=self.chosen.backend.name, backend_reason=self.chosen.reason, find_logins=self._find_logins, most_cost_usd=cost,
+            backend=self.chosen.backend.name, backend_reason=self.chosen.reason, find_logins=self.chosen.find_logins, most_cost_usd=cost,
             model=self.settings.agent.model, full_every_s=self.settings.scan.full_every_s,
             is_watching_by=lambda: "polling" if self.noticer.polling else "events", end=self._end,
         )  # fmt: skip
-
-    def _find_logins(self) -> Sequence[Finding]:
-        return describe_credentials(self._ground.env, self.settings.vault, self._ground.user_home)
 
     async def _rescan(self, accept_missing: bool) -> None:  # noqa: FBT001  a seam for the API
         await self.noticer.rescan(accept_missing=accept_missing)

@@ -1,19 +1,27 @@
-"""Credentials: where a login for the model can be found. The secret itself is never kept, shown or logged here."""
+"""Credentials: where a login for the model can be found. The secret itself is never shown or logged here.
+
+A service has no terminal's environment: it finds the variables in the home's `logins.env`, or where systemd puts a service's credentials.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from parachuted.private import replace_private
+
 BEARER_VARIABLE = "ANTHROPIC_AUTH_TOKEN"
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
 TOKEN_VARIABLE = "CLAUDE_CODE_OAUTH_TOKEN"  # noqa: S105 - the name of a variable
+VARIABLES = (BEARER_VARIABLE, KEY_VARIABLE, TOKEN_VARIABLE)
+LOGIN_FILE = "logins.env"
 _FILE = Path(".claude", ".credentials.json")
 _FILE_LIMIT = 64 * 1024
 
@@ -39,6 +47,61 @@ class Finding:
     credential: Credential | None = None
 
 
+class LoginEnvironment(dict[str, str]):
+    """The environment, with the logins that files hold for it; `files` says which are from where, `problems` what is wrong with a file."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        super().__init__(env)
+        self.files: dict[str, Path] = {}
+        self.problems: dict[str, str] = {}
+
+    def add(self, name: str, secret: str, file: Path) -> None:
+        """A login of a file, unless the environment, or a file before it, has it."""
+        if secret.strip() and not self.get(name, "").strip():
+            self[name] = secret.strip()
+            self.files[name] = file
+
+
+def find_login_environment(env: Mapping[str, str], home: Path) -> LoginEnvironment:
+    """The environment in which a login is looked for: the process's own, then systemd's credentials, then `home`'s logins.env."""
+    found = LoginEnvironment(env)
+    folder = env.get("CREDENTIALS_DIRECTORY")
+    for name in VARIABLES if folder else ():
+        file = Path(str(folder), name)
+        with contextlib.suppress(FileNotFoundError):
+            found.add(name, _read_private(file, found, (name,)), file)
+    file = home / LOGIN_FILE
+    with contextlib.suppress(FileNotFoundError):
+        for line in _read_private(file, found, VARIABLES).splitlines():
+            name, _, secret = line.partition("=")
+            if name.strip() in VARIABLES:
+                found.add(name.strip(), secret.strip().strip("\"'"), file)
+    return found
+
+
+def keep_login(home: Path, name: str, secret: str) -> None:
+    """Put a login into `home`'s logins.env, for its owner alone; an empty one takes it out. Raises OSError."""
+    file = home / LOGIN_FILE
+    lines = file.read_text("utf-8", "replace").splitlines() if file.is_file() else []
+    kept = [line for line in lines if line.partition("=")[0].strip() != name]
+    replace_private(file, "".join(f"{line}\n" for line in [*kept, *([f"{name}={secret}"] if secret else [])]).encode())
+
+
+def _read_private(file: Path, found: LoginEnvironment, names: Sequence[str]) -> str:
+    """The text of a file that its owner alone can read; else "", and why. Raises FileNotFoundError."""
+    problem = ""
+    try:
+        if not stat.S_IMODE(file.stat().st_mode) & 0o077:
+            return file.read_text("utf-8")[:_FILE_LIMIT]
+        problem = f"{file} can be read by others, so it is not used; `chmod 600` it"
+    except FileNotFoundError:
+        raise
+    except (OSError, UnicodeDecodeError) as error:
+        problem = f"{file} cannot be read: {_reason(error)}"
+    found.problems.update(dict.fromkeys(names, problem))
+    return ""
+
+
 def find_credential(env: Mapping[str, str], vault: Path, user_home: Path) -> Credential | None:
     """Find the first usable login: the environment, the vault's login file, the user's."""
     return next((finding.credential for finding in _look(env, vault, user_home, datetime.now(UTC)) if finding.credential), None)
@@ -59,9 +122,13 @@ def _look(env: Mapping[str, str], vault: Path, user_home: Path, now: datetime) -
 
 def _look_at_variable(env: Mapping[str, str], variable: str, kind: Kind) -> Finding:
     place = f"the environment variable {variable}"
+    files, problems = (env.files, env.problems) if isinstance(env, LoginEnvironment) else ({}, {})
     if not env.get(variable, "").strip():
-        return Finding(place=place, found=False, why="not set" if variable not in env else "set, but empty")
-    return Finding(place=place, found=True, why="set", credential=Credential(kind=kind, where=f"from {place}"))
+        why = problems.get(variable, "not set" if variable not in env else "set, but empty")
+        return Finding(place=place, found=False, why=why)
+    file = files.get(variable)
+    where, why = (f"from {place}", "set") if file is None else (f"from {variable} in {file}", f"set in {file}")
+    return Finding(place=place, found=True, why=why, credential=Credential(kind=kind, where=where))
 
 
 def _look_at_file(home: Path, whose: str, now: datetime) -> Finding:

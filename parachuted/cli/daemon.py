@@ -20,7 +20,7 @@ from parachuted.cli.client import ask, home_of
 from parachuted.cli.show import say
 from parachuted.errors import DaemonError, NoDaemonError, ParachuteError
 from parachuted.presence import is_locked, refuse_second, running_daemon
-from parachuted.vault_state import no_vault
+from parachuted.vault_state import no_vault, state_folder
 
 _PATIENCE_S = 30.0
 _STEP_S = 0.02
@@ -106,9 +106,8 @@ def restart(options: Namespace) -> int:
 def _refuse_hopeless(home: str, settings: Any, record: dict[str, object]) -> None:  # noqa: ANN401  Settings, which would have to be imported
     """Raise DaemonError for what would keep a new daemon from starting in the place of the one that runs."""
     if not settings.vault.is_dir():
-        raise DaemonError(
-            f"there is no vault at {settings.vault}, so the daemon that is running goes on; `parachute vault set` chooses one"
-        )
+        raise DaemonError(f"{no_vault(settings.vault)}. The daemon that is running goes on")
+    state_folder(Path(home), settings.vault)  # asks, where it is not clear which vault that is
     for folder in (home, os.fspath(settings.vault)):
         _refuse_full_disk(folder)
     _refuse_unwritable(home)

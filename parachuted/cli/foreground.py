@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from parachuted.agents.credentials import find_login_environment
 from parachuted.agents.gateway import RedactedLines
 from parachuted.cli.logs import JsonLines, PlainLines
 from parachuted.cli.show import count, say
@@ -49,7 +50,7 @@ def serve(settings: Settings, *, quiet: bool, flags: Mapping[str, object]) -> No
 
 async def _serve(settings: Settings, home: Path, *, quiet: bool, flags: Mapping[str, object]) -> bool:
     """Whether it is to begin again."""
-    chosen = choose_agent(settings, state_folder(home, settings.vault), os.environ, Path.home())
+    chosen = choose_agent(settings, state_folder(home, settings.vault), find_login_environment(os.environ, home), Path.home())
     daemon = Daemon(settings, home, chosen, flags=flags)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

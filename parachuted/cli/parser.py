@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 AUDIT_TYPES = ("api_call", "mcp_call", "module_call", "agent_start", "agent_end", "suggestion", "write", "audit")
+LOGINS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 Command = Callable[[argparse.Namespace], int]
 
 _ABOUT = """\
@@ -115,6 +116,15 @@ def _add_daemon(commands: argparse._SubParsersAction[_Parser]) -> None:
         "Stop the service and remove exactly what was installed.",
     )
     _json(_add(parts, "status", "setup:service_status", "how the service is", "Say whether the service is installed, enabled and running."))
+    backup = _add(
+        commands,
+        "backup",
+        "backup:backup",
+        "the vault and the home in one file",
+        "Write the vault, the settings, the keys and the history into one archive, while the daemon works; `restore` brings it back.",
+    )
+    backup.add_argument("file", nargs="?", metavar="FILE", help="where (default: parachute-DATE-TIME.tar.gz in this folder)")
+    _json(backup)
     demo = _add(
         commands,
         "demo",
@@ -151,6 +161,11 @@ def _add_settings(commands: argparse._SubParsersAction[_Parser]) -> None:
     auth = _add(commands, "auth", None, "the login for the model", "Which login for Claude was found.")
     parts = auth.add_subparsers(metavar="COMMAND", required=True)
     _json(_add(parts, "status", "setup:auth_status", "what was found", "Say where a login was looked for and found. Never shows it."))
+    says = (
+        "Keep a login in the home for a daemon that has no terminal's environment, as a service. It is typed, or piped in, and not shown."
+    )
+    keep = _add(parts, "set", "setup:auth_set", "keep a login for a service", says)
+    keep.add_argument("name", choices=LOGINS, metavar="NAME", help=", ".join(LOGINS))
 
 
 def _add_keys(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -343,10 +358,15 @@ def _add_past(commands: argparse._SubParsersAction[_Parser]) -> None:
     diff.add_argument("run_name", metavar="RUN", help="as `parachute runs` lists it")
     diff.add_argument("--only", action="store_true", help="this run alone, without what followed from it")
     _json(diff)
-    says = "Bring a file back as it was before a run, or in a version. It can be undone, as any run; a file that was deleted comes back."
-    restore = _add(commands, "restore", "past:restore", "bring a file back as it was", says)
-    restore.add_argument("file", metavar="FILE@RUN", help="or FILE@VERSION, as `parachute history FILE` lists it")
+    says = (
+        "Bring a file back as it was before a run, or in a version. It can be undone, as any run; a file that was deleted comes back.\n"
+        "With the archive that `parachute backup` wrote: bring back the whole vault and home, while no daemon runs."
+    )
+    restore = _add(commands, "restore", "past:restore", "bring a file, or a backup, back as it was", says)
+    restore.add_argument("file", metavar="FILE@RUN", help="or FILE@VERSION, as `parachute history FILE` lists it; or a backup's .tar.gz")
     restore.add_argument("--after", action="store_true", help="as it was after the run, not before it")
+    restore.add_argument("--vault", metavar="PATH", help="of a backup: where the vault goes (default: where it was)")
+    restore.add_argument("--replace", action="store_true", help="of a backup: move a vault and a home that are there aside first")
     _json(restore)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from pathlib import Path
 
 from parachuted.cli.ask import in_vault, quoted
 from parachuted.cli.client import ask
@@ -54,7 +55,13 @@ def diff(options: Namespace) -> int:
 
 
 def restore(options: Namespace) -> int:
-    """`parachute restore FILE@RUN` or `FILE@VERSION`."""
+    """`parachute restore FILE@RUN` or `FILE@VERSION`, or an archive that `parachute backup` wrote."""
+    if options.file.endswith(".tar.gz") and Path(options.file).is_file():
+        from parachuted.cli.backup import restore_backup
+
+        return restore_backup(options)
+    if options.vault or options.replace:
+        raise ParachuteError(f"--vault and --replace go with a backup, a file such as parachute.tar.gz; there is none at {options.file}")
     file, at, name = options.file.rpartition("@")
     if not (file and at and name):
         raise ParachuteError("say which version: FILE@VERSION as `parachute history FILE` lists it, or FILE@RUN as `parachute runs` does")

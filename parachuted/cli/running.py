@@ -10,6 +10,7 @@ from typing import Any
 
 from parachuted import __version__
 from parachuted.agents import describe_credentials
+from parachuted.agents.credentials import find_login_environment
 from parachuted.cli.client import ask, home_of
 from parachuted.config import Settings
 from parachuted.errors import NotFoundError
@@ -37,7 +38,8 @@ def find_login_differences(record: dict[str, object], logins: Any) -> Iterator[s
     """Logins in this terminal's environment that the daemon does not have, and the reverse."""
     if logins is None:
         return
-    here = {one.place: one.found for one in describe_credentials(os.environ, Path(str(record["vault"])), Path.home())}
+    env = find_login_environment(os.environ, Path(home_of(os.environ)))
+    here = {one.place: one.found for one in describe_credentials(env, Path(str(record["vault"])), Path.home())}
     advice = (
         "start the daemon again where it has it; docs/operating.md says how for a service"
         if _is_elsewhere(record)

@@ -45,9 +45,18 @@ class State:
     running: bool | None
 
 
-def this_supervisor() -> Supervisor:
-    """The one of this machine and this person; raises DaemonError where there is none."""
-    return find_supervisor(sys.platform, Path.home(), os.getuid())
+def this_supervisor(home: Path) -> Supervisor:
+    """The one of this machine and this person, with the service of that home; raises DaemonError where there is none.
+
+    A service that an earlier version installed for the home under the plain name is that home's.
+    """
+    plain = find_supervisor(sys.platform, Path.home(), os.getuid())
+    own = find_supervisor(sys.platform, Path.home(), os.getuid(), home)
+    return plain if not _exists(own.file) and _installed_home(plain) == home.resolve() else own
+
+
+def _installed_home(supervisor: Supervisor) -> Path | None:
+    return supervisor.home_of(supervisor.file.read_bytes()) if supervisor.file.is_file() else None
 
 
 def install(wanted: Wanted, supervisor: Supervisor, *, settle_s: float = 2.0) -> Outcome:
@@ -59,8 +68,8 @@ def install(wanted: Wanted, supervisor: Supervisor, *, settle_s: float = 2.0) ->
     if not wanted.vault.is_dir():
         return _failed(f"There is no vault at {wanted.vault}. Make one first: parachute init {shlex.quote(str(wanted.vault))}")
     replaced = _exists(supervisor.file)
-    if replaced and not _is_ours(supervisor):
-        return _not_ours(supervisor)
+    if replaced and (refusal := _refusal(supervisor, wanted)) is not None:
+        return refusal
     _write(supervisor, wanted)
     wrote = f"Wrote {supervisor.file}."
     if not _succeeds(supervisor.answers):
@@ -73,6 +82,16 @@ def install(wanted: Wanted, supervisor: Supervisor, *, settle_s: float = 2.0) ->
     if not _stays_up(supervisor, settle_s):
         return _failed(_lines(wrote, "It was started, but ended at once; the log says why.", *supervisor.hints))
     return Outcome(text=_lines(wrote, "It runs now, and starts again at every login.", *supervisor.hints))
+
+
+def _refusal(supervisor: Supervisor, wanted: Wanted) -> Outcome | None:
+    if not _is_ours(supervisor):
+        return _not_ours(supervisor)
+    other = _installed_home(supervisor)
+    if other == wanted.home:
+        return None
+    command = f"PARACHUTE_HOME={shlex.quote(str(other))} parachute service uninstall"
+    return _failed(f"{supervisor.file} is the service of {other}, and stays as it is. Take it away first: {command}")
 
 
 def uninstall(supervisor: Supervisor) -> Outcome:
@@ -159,7 +178,7 @@ def _signed(supervisor: Supervisor, body: bytes) -> bytes:
 
 
 def _write(supervisor: Supervisor, wanted: Wanted) -> None:
-    template = bundled_folder(supervisor.name) / supervisor.file.name
+    template = bundled_folder(supervisor.name) / supervisor.template
     content = _signed(supervisor, supervisor.render(template.read_bytes(), wanted))
     temporary = supervisor.file.with_suffix(".new")
     try:

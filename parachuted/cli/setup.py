@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
 import shutil
+import sys
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from parachuted.agents import choose_backend, describe_credentials, find_credential
+from parachuted.agents.credentials import LOGIN_FILE, find_login_environment, keep_login
 from parachuted.bundled import bundled_folder
 from parachuted.cli.client import home_of
 from parachuted.cli.running import ask_logins, find_login_differences
@@ -38,6 +41,7 @@ def init(options: Namespace) -> int:
     say(make_vault(vault))
     set_setting(home_folder(os.environ), "vault", os.fspath(vault))
     say("It is your vault from now on. `parachute start` watches it.")
+    _mention_service(home_folder(os.environ))
     return 0
 
 
@@ -79,7 +83,13 @@ def vault_set(options: Namespace) -> int:
         raise ParachuteError(f"there is no folder {chosen}; `parachute init {chosen}` makes a vault there")
     set_setting(home_folder(os.environ), "vault", os.fspath(chosen))
     say(f"The vault is {chosen} from the next start on.")
+    _mention_service(home_folder(os.environ))
     return 0
+
+
+def _mention_service(home: Path) -> None:
+    if sys.platform.startswith("linux") and this_supervisor(home).file.is_file():
+        say("The service may write the vault that it was installed with alone: `parachute service install` once more tells it of this one.")
 
 
 def vault_separate(options: Namespace) -> int:
@@ -137,8 +147,21 @@ def auth_status(options: Namespace) -> int:
     return 0
 
 
+def auth_set(options: Namespace) -> int:
+    """`parachute auth set NAME`: the login is typed or piped, so that no list of processes shows it."""
+    home = home_folder(os.environ)
+    typed = getpass.getpass(f"{options.name} (nothing removes it): ") if sys.stdin.isatty() else sys.stdin.readline()
+    secret = typed.strip()
+    if secret and not secret.isprintable():
+        raise ParachuteError("a login is one line of printable characters")
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    keep_login(home, options.name, secret)
+    say(f"{options.name} is {'kept in' if secret else 'not in'} {home / LOGIN_FILE}; `parachute restart` takes it up.")
+    return 0
+
+
 def _logins_here(settings: Settings) -> dict[str, Any]:
-    place = (os.environ, settings.vault, Path.home())
+    place = (find_login_environment(os.environ, home_folder(os.environ)), settings.vault, Path.home())
     _name, reason = choose_backend(settings.agent.backend, find_credential(*place), settings.agent.base_url)
     return {"agent": reason, "looked": [{"place": one.place, "found": one.found, "why": one.why} for one in describe_credentials(*place)]}
 
@@ -148,21 +171,26 @@ def service_install(_options: Namespace) -> int:
     settings = load({})
     if not settings.vault.is_dir():
         raise ParachuteError(no_vault(settings.vault))
-    return _say(install(Wanted(vault=settings.vault, home=home_folder(os.environ)), this_supervisor()))
+    home = home_folder(os.environ)
+    if load_settings(home, {"HOME": os.fspath(Path.home())}, {}).vault != settings.vault:
+        set_setting(home, "vault", os.fspath(settings.vault))
+        say(f"The vault {settings.vault} is in config.yaml now, where the service looks for it.")
+    return _say(install(Wanted(vault=settings.vault, home=home), this_supervisor(home)))
 
 
 def service_uninstall(_options: Namespace) -> int:
     """`parachute service uninstall`."""
-    return _say(uninstall(this_supervisor()))
+    return _say(uninstall(this_supervisor(home_folder(os.environ))))
 
 
 def service_status(options: Namespace) -> int:
     """`parachute service status`."""
+    supervisor = this_supervisor(home_folder(os.environ))
     if options.json:
-        state = find_state(this_supervisor())
+        state = find_state(supervisor)
         say_json({**asdict(state), "file": os.fspath(state.file)})
-        return status(this_supervisor()).code
-    return _say(status(this_supervisor()))
+        return status(supervisor).code
+    return _say(status(supervisor))
 
 
 def _say(outcome: Outcome) -> int:

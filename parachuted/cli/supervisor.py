@@ -5,13 +5,17 @@ Pure on purpose: what is written and run must be testable on a machine that has 
 
 from __future__ import annotations
 
+import os
 import plistlib
 import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal
+from xml.parsers.expat import ExpatError
 
 from parachuted.errors import DaemonError
 
@@ -20,24 +24,23 @@ Command = tuple[str, ...]
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _UNSAFE = re.compile(r"[\\'\"]")
 _ALSO_WRITTEN = "-%h/.claude -/sys/fs/cgroup/user.slice/user-%U.slice/user@%U.service/app.slice/%n"  # as in the template, which says why
-_UNIT = "parachute.service"
-_LABEL = "parachuted"
+_SYSTEMD = "parachute"
+_LAUNCHD = "parachuted"
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The daemon that the service is to run; all paths absolute."""
+    """The daemon that the service is to run, and the vault that it may write now; all paths absolute."""
 
     vault: Path
     home: Path
-    port: int | None = None
     program: Command = (sys.executable, "-P", "-m", "parachuted")  # -P: a folder named parachuted in the current one is not us
 
     @property
     def command(self) -> Command:
-        """The whole command."""
-        port = () if self.port is None else ("--port", str(self.port))
-        return (*self.program, "start", "--foreground", "--vault", str(self.vault), *port)
+        """The whole command. The vault, the port and all else it takes from the settings."""
+        return (*self.program, "start", "--foreground")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +48,8 @@ class Supervisor:
     """What starts the daemon at login and again after a crash."""
 
     name: Literal["systemd", "launchd"]  # and of the bundled folder with its template
-    file: Path  # what `install` writes; the template has the same name
+    file: Path  # what `install` writes
+    template: str
     render: Callable[[bytes, Wanted], bytes]
     note: tuple[bytes, bytes]  # what a comment begins and ends with
     answers: Command  # succeeds when the supervisor can be spoken to
@@ -54,49 +58,67 @@ class Supervisor:
     forget: tuple[Command, ...]  # once the file is gone
     enabled: Command
     running: Command
+    home_of: Callable[[bytes], Path | None]  # which home an installed file is for
     left_over: Path | None  # a link that `load` makes and `unload` removes
     hints: tuple[str, ...]
 
 
-def find_supervisor(platform: str, user_home: Path, uid: int) -> Supervisor:
-    """The one that `platform` (as in sys.platform) has; raises DaemonError where there is none."""
+def find_supervisor(platform: str, user_home: Path, uid: int, home: Path | None = None) -> Supervisor:
+    """The one that `platform` (as in sys.platform) has, with the service of that home; raises DaemonError where there is none.
+
+    Each home has a service of its own: that of ~/.parachute has the plain name, others have one with the folder's name and a hash in it.
+    """
+    suffix = "" if home is None else _suffix(user_home, home)
     if platform == "darwin":
-        return _launchd(user_home, uid)
+        return _launchd(user_home, uid, f"{_LAUNCHD}{suffix}")
     if platform.startswith("linux"):
-        return _systemd(user_home)
+        return _systemd(user_home, f"{_SYSTEMD}{suffix}.service")
     raise DaemonError(f"No service can be installed on {platform}: only systemd (Linux) and launchd (macOS) are known.")
 
 
-def _systemd(user_home: Path) -> Supervisor:
+def _suffix(user_home: Path, home: Path) -> str:
+    place = home.resolve()
+    if place == (user_home / ".parachute").resolve():
+        return ""
+    name = _NOT_IN_NAMES.sub("-", place.name.lower()).strip("-").removeprefix("parachute").strip("-") or "home"
+    return f"-{name}-{sha256(os.fsencode(place)).hexdigest()[:6]}"
+
+
+def _systemd(user_home: Path, unit: str) -> Supervisor:
     folder = user_home / ".config/systemd/user"
     systemctl = ("systemctl", "--user")
     return Supervisor(
         name="systemd",
-        file=folder / _UNIT,
+        file=folder / unit,
+        template=f"{_SYSTEMD}.service",
+        home_of=_home_of_unit,
         render=render_unit,
         note=(b"# ", b"\n"),
         answers=(*systemctl, "show-environment"),
-        load=((*systemctl, "daemon-reload"), (*systemctl, "enable", _UNIT), (*systemctl, "restart", _UNIT)),
-        unload=((*systemctl, "disable", "--now", _UNIT),),
+        load=((*systemctl, "daemon-reload"), (*systemctl, "enable", unit), (*systemctl, "restart", unit)),
+        unload=((*systemctl, "disable", "--now", unit),),
         forget=((*systemctl, "daemon-reload"),),
-        enabled=(*systemctl, "is-enabled", "--quiet", _UNIT),
-        running=(*systemctl, "is-active", "--quiet", _UNIT),
-        left_over=folder / "default.target.wants" / _UNIT,
+        enabled=(*systemctl, "is-enabled", "--quiet", unit),
+        running=(*systemctl, "is-active", "--quiet", unit),
+        left_over=folder / "default.target.wants" / unit,
         hints=(
-            f"Its log: journalctl --user -u {_UNIT} -f",
-            "It stops when you log out; to keep it: loginctl enable-linger",
+            f"Its log: journalctl --user -u {unit} -f",
+            "It stops when you log out; to keep it, and to have it from the machine's start on: loginctl enable-linger",
+            "It takes the vault and all else from the settings, and a login from `parachute auth set`; docs/operating.md tells more.",
         ),
     )
 
 
-def _launchd(user_home: Path, uid: int) -> Supervisor:
-    file = user_home / "Library/LaunchAgents" / f"{_LABEL}.plist"
+def _launchd(user_home: Path, uid: int, label: str) -> Supervisor:
+    file = user_home / "Library/LaunchAgents" / f"{label}.plist"
     domain = f"gui/{uid}"
-    service = f"{domain}/{_LABEL}"
+    service = f"{domain}/{label}"
     return Supervisor(
         name="launchd",
         file=file,
-        render=render_plist,
+        template=f"{_LAUNCHD}.plist",
+        home_of=_home_of_plist,
+        render=partial(render_plist, label=label),
         note=(b"<!-- ", b" -->\n"),
         answers=("launchctl", "print", domain),
         load=(("launchctl", "enable", service), ("launchctl", "bootstrap", domain, str(file))),
@@ -124,6 +146,18 @@ def render_unit(template: bytes, wanted: Wanted) -> bytes:
     return template
 
 
+def _home_of_unit(unit: bytes) -> Path | None:
+    found = re.search(r'(?m)^Environment="PARACHUTE_HOME=(.*)"$', unit.decode("utf-8", "replace"))
+    return Path(re.sub(r"([\\%])(.)", r"\2", found[1])) if found is not None else None
+
+
+def _home_of_plist(content: bytes) -> Path | None:
+    try:
+        return Path(plistlib.loads(content)["EnvironmentVariables"]["PARACHUTE_HOME"])
+    except (plistlib.InvalidFileException, ExpatError, KeyError, TypeError, ValueError):
+        return None
+
+
 def _with_line(template: bytes, key: bytes, line: bytes) -> bytes:
     text, count = re.subn(rb"(?m)^%s=.*$" % key, lambda _: line, template)
     if count != 1:
@@ -136,12 +170,13 @@ def _quoted(word: str) -> str:
     return '"{}"'.format(word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%"))
 
 
-def render_plist(template: bytes, wanted: Wanted) -> bytes:
+def render_plist(template: bytes, wanted: Wanted, label: str = _LAUNCHD) -> bytes:
     """The property list with these paths in it; raises DaemonError for those that no property list can hold."""
     for word in (*wanted.command, str(wanted.home)):
         refuse_control_characters(word)
     log = str(wanted.home / "logs/service.log")
     content = plistlib.loads(template) | {
+        "Label": label,
         "ProgramArguments": list(wanted.command),
         "EnvironmentVariables": {"PARACHUTE_HOME": str(wanted.home)},
         "StandardOutPath": log,

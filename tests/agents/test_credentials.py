@@ -9,6 +9,7 @@ import time
 import pytest
 
 from parachuted.agents import Credential, describe_credentials, find_credential
+from parachuted.agents.credentials import find_login_environment
 
 SECRET = "sk-ant-secret-canary"  # noqa: S105
 FILE = ".claude/.credentials.json"
@@ -103,3 +104,19 @@ def test_every_place_is_told_of_and_no_secret(homes):
 
 def test_where_there_is_nothing_it_says_so(homes):
     assert [finding.why for finding in describe_credentials({}, *homes)] == [*["not set"] * 3, "there is none", "there is none"]
+
+
+def test_what_systemd_hands_a_service_is_found_after_the_environment_and_before_the_home(tmp_path):
+    handed, home = tmp_path / "handed", tmp_path / "home"
+    for file, text in (
+        (handed / "ANTHROPIC_API_KEY", "handed\n"),
+        (home / "logins.env", "ANTHROPIC_API_KEY=kept\nCLAUDE_CODE_OAUTH_TOKEN='kept'\n"),
+    ):
+        file.parent.mkdir()
+        file.write_text(text)
+        file.chmod(0o400)
+    found = find_login_environment({"CREDENTIALS_DIRECTORY": str(handed), "PATH": "/bin"}, home)
+
+    assert (found["ANTHROPIC_API_KEY"], found["CLAUDE_CODE_OAUTH_TOKEN"], found["PATH"]) == ("handed", "kept", "/bin")
+    assert find_login_environment({"ANTHROPIC_API_KEY": "mine"}, home)["ANTHROPIC_API_KEY"] == "mine"
+    assert find_login_environment({}, tmp_path) == {}

@@ -102,6 +102,7 @@ BEYOND = {
     "POST /api/modules/{name}/restart", "GET /api/modules/{name}/prompt", "PUT /api/modules/{name}/prompt",
     "POST /api/pause", "POST /api/resume", "POST /api/scan", "POST /api/scheduler/reload", "POST /api/permissions/forget",
     "GET /api/usage", "GET /api/migration/scan", "POST /api/migration/all", "POST /api/migration/session/{id}",
+    "GET /api/auth/logins",
     "GET /supervisor/status", "POST /supervisor/server/start", "POST /supervisor/server/stop", "POST /supervisor/server/restart",
 }  # fmt: skip
 NO_NOTES = {"GET /api/docs", "GET /api/openapi.json", "GET /api/models", "GET /supervisor/models", "GET /api/scheduler", "GET /api/sandbox"}

@@ -206,7 +206,8 @@ def test_a_restart_that_cannot_work_leaves_the_daemon_running(typed: Typed, busy
     typed.does("config", "set", "vault", str(typed.vault))
     refusals = [typed.fails(1, "restart", "--vault", str(away)), typed.fails(1, "restart", "--port", str(busy))]
 
-    assert f"there is no vault at {away}, so the daemon that is running goes on" in refusals[0]
+    assert refusals[0].startswith(f"parachute: there is no vault at {away}. ")
+    assert "The daemon that is running goes on" in refusals[0]
     assert f"port {busy} cannot be used" in refusals[1]
     assert typed.json("status")["pid"] == pid
 

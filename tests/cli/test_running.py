@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import stat
+import subprocess
+
 from parachuted.cli import main
 from parachuted.cli.running import find_differences
 from parachuted.config import load_settings
-from tests.cli.typed import Typed
+from tests.cli.typed import PARACHUTE, Typed
 
 
 def test_auth_status_tells_of_the_running_daemon_and_not_of_this_terminal(typed: Typed):
@@ -26,12 +29,12 @@ def test_auth_status_tells_of_the_running_daemon_and_not_of_this_terminal(typed:
 
 
 def test_doctor_tells_where_the_daemon_is_not_what_the_settings_say(running: Typed, monkeypatch):
-    assert f"note     the daemon was started on {running.vault}; the settings say " in running.does("doctor")
+    said_by_doctor = running.does("doctor", PARACHUTE_VAULT="/srv/notes")
+    assert f"note     the daemon was started on {running.vault}; the settings say /srv/notes" in said_by_doctor
     record = {"version": "0.0.9", "vault": str(running.vault), "started": "2000-01-01T00:00:00+00:00", "flags": {}}
-    (running.home / "config.yaml").write_text("log_level: info\n")
+    (running.home / "config.yaml").touch()
     monkeypatch.setenv("PARACHUTE_HOME", str(running.home))
     said = find_differences(record, load_settings(running.home, {}, {"vault": str(running.vault)}))
-    (running.home / "config.yaml").unlink()
 
     assert [one.split(";")[0] for one in said] == [
         "the daemon is version 0.0.9, this command is 0.1.0",
@@ -45,3 +48,21 @@ def test_status_tells_when_the_daemon_is_of_another_version(running: Typed, monk
 
     assert main(["status"]) == 0
     assert "version  this command is 0.2.0; `parachute restart` starts that one" in capsys.readouterr().out
+
+
+def test_a_login_for_a_service_is_kept_in_the_home_and_found_by_the_daemon(typed: Typed):
+    words = [*PARACHUTE, "auth", "set", "ANTHROPIC_API_KEY"]
+    subprocess.run(words, env=typed.env(), input="sk-SECRET\n", text=True, check=True, capture_output=True)
+    file = typed.home / "logins.env"
+    assert (file.read_text(), stat.S_IMODE(file.stat().st_mode)) == ("ANTHROPIC_API_KEY=sk-SECRET\n", 0o600)
+
+    typed.does("start", "--vault", str(typed.vault), "--port", "0")
+    said = typed.does("auth", "status")
+    assert f"found    the environment variable ANTHROPIC_API_KEY: set in {file}" in said
+    assert f"Agent: claude, with the login from ANTHROPIC_API_KEY in {file}." in said
+    assert "note" not in said
+
+    file.chmod(0o644)
+    assert f"{file} can be read by others, so it is not used; `chmod 600` it" in typed.does("restart") + typed.does("auth", "status")
+    subprocess.run(words, env=typed.env(), input="\n", text=True, check=True, capture_output=True)
+    assert file.read_text() == ""

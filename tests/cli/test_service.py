@@ -160,7 +160,7 @@ def test_installing_again_replaces_and_restarts(supervisor: Supervisor, wanted: 
     outcome = install(Wanted(vault=other, home=wanted.home), supervisor)
 
     assert outcome.code == service.OK
-    assert str(other) in supervisor.file.read_text()
+    assert supervisor.name == "launchd" or str(other) in supervisor.file.read_text()
     stop = calls.read_text().splitlines()[1]
     assert stop in {"systemctl --user disable --now parachute.service", "launchctl bootout gui/1000/parachuted"}
 
@@ -306,4 +306,37 @@ def test_a_place_that_cannot_be_written_is_named(systemd: Supervisor, wanted: Wa
 def test_this_person_s_own_session_is_meant(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sys.platform", "linux")
 
-    assert service.this_supervisor().file == Path.home() / ".config/systemd/user/parachute.service"
+    assert service.this_supervisor(Path.home() / ".parachute").file == Path.home() / ".config/systemd/user/parachute.service"
+
+
+def test_each_home_has_a_service_of_its_own(wanted: Wanted, commands: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
+    commands("systemctl")
+    mine = Wanted(vault=wanted.vault, home=tmp_path / "me/.parachute")
+    for one in (mine, wanted):
+        assert install(one, service.this_supervisor(one.home)).code == service.OK
+    assert [str(one.home) in service.this_supervisor(one.home).file.read_text() for one in (mine, wanted)] == [True, True]
+
+    service.uninstall(service.this_supervisor(wanted.home))
+    assert [file.name for file in files_below(tmp_path / "me/.config")] == ["parachute.service"]
+
+
+def test_the_service_of_another_home_under_the_plain_name_is_kept(wanted: Wanted, commands: Commands, systemd: Supervisor, tmp_path: Path):
+    commands("systemctl")
+    install(wanted, systemd)  # as an earlier version named it
+    before = systemd.file.read_bytes()
+
+    outcome = install(Wanted(vault=wanted.vault, home=tmp_path / "another"), systemd)
+
+    assert outcome.code == service.FAILED
+    assert f"is the service of {wanted.home}" in outcome.text
+    assert systemd.file.read_bytes() == before
+
+
+def test_the_service_takes_the_vault_from_the_settings(wanted: Wanted, systemd: Supervisor, commands: Commands):
+    commands("systemctl")
+    install(wanted, systemd)
+
+    assert "--vault" not in systemd.file.read_text()
+    assert f'ReadWritePaths="{wanted.vault}"' in systemd.file.read_text()

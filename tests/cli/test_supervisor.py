@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import plistlib
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -148,11 +149,11 @@ def test_a_path_that_no_service_can_be_told_is_refused(render, name: str):
 @given(name=names.filter(lambda name: "\ufffe" not in name and "\uffff" not in name))
 @settings(max_examples=50)
 def test_any_path_comes_back_from_the_property_list(name: str):
-    plan = wanted(Path("/") / name, port=4444)
+    plan = wanted(Path("/") / name)
 
     content = plistlib.loads(render_plist(PLIST, plan))
 
-    assert content["ProgramArguments"] == [*plan.program, "start", "--foreground", "--vault", str(plan.vault), "--port", "4444"]
+    assert content["ProgramArguments"] == [*plan.program, "start", "--foreground"]
     assert content["EnvironmentVariables"] == {"PARACHUTE_HOME": str(plan.home)}
     assert content["StandardOutPath"] == content["StandardErrorPath"] == f"{plan.home}/logs/service.log"
 
@@ -167,5 +168,19 @@ def test_the_property_list_keeps_what_the_template_says(tmp_path: Path):
 def test_each_system_has_its_own_supervisor():
     assert find_supervisor("linux", Path("/home/me"), 1000).file == Path("/home/me/.config/systemd/user/parachute.service")
     assert find_supervisor("darwin", Path("/Users/me"), 501).file == Path("/Users/me/Library/LaunchAgents/parachuted.plist")
+    assert find_supervisor("linux", Path("/home/me"), 1000, Path("/home/me/.parachute")).file.name == "parachute.service"
     with pytest.raises(DaemonError, match="win32"):
         find_supervisor("win32", Path("/home/me"), 0)
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+@given(name=names.filter(lambda name: name not in {".", ".."} and "\ufffe" not in name and "\uffff" not in name))
+@settings(max_examples=50)
+def test_a_service_knows_its_home_by_a_name_of_its_own_and_by_its_file(platform: str, name: str):
+    home = Path("/srv/a home") / name
+    supervisor = find_supervisor(platform, Path("/home/me"), 1000, home)
+    template = {"linux": UNIT, "darwin": PLIST}[platform]
+
+    assert supervisor.home_of(supervisor.render(template, Wanted(vault=Path("/v"), home=home))) == home
+    assert re.fullmatch(r"parachuted?-[a-z0-9-]+-[0-9a-f]{6}\.(service|plist)", supervisor.file.name)
+    assert all(supervisor.file.stem in " ".join(command) for command in (supervisor.enabled, supervisor.running, *supervisor.unload))
