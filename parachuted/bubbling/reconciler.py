@@ -77,7 +77,7 @@ class Reconciler:
 
     def baseline(self, changes: Sequence[Change]) -> None:
         """First contact: take in what is declared; what is there counts as seen. The texts wait for `keep_watched`."""
-        self._declare([change for change in changes if change.watch], _Outcome(declared=[]), looks_at_once=False)
+        self._declare([change for change in changes if change.watch or change.problems], _Outcome(declared=[]), looks_at_once=False)
         self._without_baseline.clear()
         self._first_texts.update({change.path: change.data for change in changes if change.data is not None})
 
@@ -130,13 +130,14 @@ class Reconciler:
         with self.state.batch():
             for change in changes:
                 moves = change.source is not None and self.watches.of(change.source) is not None and bool(change.watch)
-                texts = {change.source: (), change.path: change.watch}
-                changed = [one for path in texts if path is not None and (one := self.watches.declare(path, texts[path])) is not None]
+                declarations = {change.source: ((), ()), change.path: (change.watch, change.problems)}
+                found = [self.watches.declare(path, *declared) for path, declared in declarations.items() if path is not None]
+                changed = [one for one in found if one is not None]
                 if moves:
                     self._rename(change, outcome)
                 for declared in changed:
                     self._prune(declared.watcher, outcome)
-                    if declared.now is not None and looks_at_once and not is_control(declared.watcher):
+                    if declared.now is not None and declared.now.patterns and looks_at_once and not is_control(declared.watcher):
                         self._look_at_all(declared.watcher, change, outcome)
                 self._without_baseline.update(declared.watcher for declared in changed)
                 outcome.declared += changed
@@ -210,6 +211,8 @@ class Reconciler:
             if earlier is None and self._saw_both(watcher, touched.change):
                 return False
             self.reviews.open(item.review)
+        elif item.review.target != item.known.target:
+            self.reviews.open(item.review)
         return item.wakes
 
     def _saw_both(self, watcher: str, change: Change) -> bool:
@@ -253,7 +256,10 @@ class Reconciler:
                 self.bus.publish("watch.removed", watcher=item.watcher)
             else:
                 patterns = [pattern.text for pattern in item.now.patterns]
-                self.bus.publish("watch.declared", watcher=item.watcher, patterns=patterns, problems=list(item.now.problems))
+                self.bus.publish(
+                    "watch.declared", watcher=item.watcher, patterns=patterns, problems=list(item.now.problems),
+                    unmatched=self.watches.unmatched(item.watcher),
+                )  # fmt: skip
         for task in outcome.queued.values():
             paths = [review.path for review in self.reviews.of(task.watcher)[:_MOST_PATHS_TOLD]]
             self.bus.publish(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from parachuted.bubbling.graph import Reach
 from parachuted.bubbling.patterns import Declaration, parse_declaration
 from parachuted.bubbling.trie import Match, WatchTrie, paths_of
+from parachuted.bubbling.unmatched import unmatched
 from parachuted.state import State
 from parachuted.vault import CONTEXT_NAMES, Index, VaultPath
 
@@ -30,6 +31,7 @@ class Watches:
 
     def __init__(self, state: State, index: Index, clock: Callable[[], datetime]) -> None:
         self._table = state.table("context_watches")
+        self._problems = state.table("watch_problems")
         self._index = index
         self._clock = clock
         self._version = 0
@@ -42,12 +44,22 @@ class Watches:
         return len(self._texts)
 
     def all(self) -> list[Declaration]:
-        """Every declaration, by watcher."""
-        return sorted(self._trie.declarations(), key=lambda declaration: declaration.watcher)
+        """Every declaration, by watcher; also of a note that declares nothing that could be read."""
+        watchers = {declaration.watcher for declaration in self._trie.declarations()} | {key for key, _row in self._problems.items()}
+        return [found for watcher in sorted(watchers) if (found := self.of(watcher)) is not None]
 
     def of(self, watcher: str) -> Declaration | None:
-        """What a note declares."""
-        return self._trie.declaration(watcher)
+        """What a note declares, and what of that could not be read."""
+        declared, row = self._trie.declaration(watcher), self._problems.take(watcher)
+        problems = tuple(row["problems"]) if row is not None else ()
+        if declared is None:
+            return Declaration(watcher=watcher, patterns=(), problems=problems) if problems else None
+        return replace(declared, problems=(*declared.problems, *problems))
+
+    def unmatched(self, watcher: str) -> list[str]:
+        """In sentences, which of a note's patterns match nothing now. May be asked in a thread, like `watched_by`."""
+        declaration = self.of(watcher)
+        return [] if declaration is None else list(unmatched(declaration, _Glance(self._index)))
 
     def since(self, watcher: str) -> str | None:
         """When the note's declaration was first seen, as ISO 8601."""
@@ -87,18 +99,25 @@ class Watches:
             edges = {watcher: after async for watcher, after in self._edges()}
             self._reach, self._reach_version = await asyncio.to_thread(_reach_of, edges), version
 
-    def declare(self, watcher: str, texts: tuple[str, ...]) -> Declared | None:
-        """Take in what a note declares now; None when that is what it declared before. Joins the state's open batch."""
-        before = self._texts.get(watcher, {})
-        if before.keys() == set(texts):
+    def declare(self, watcher: str, texts: tuple[str, ...], problems: tuple[str, ...] = ()) -> Declared | None:
+        """Take in what a note declares now, and what of that could not be read; None when that is what it declared before.
+
+        Joins the state's open batch.
+        """
+        before, row = self._texts.get(watcher, {}), self._problems.take(watcher)
+        if before.keys() == set(texts) and problems == (tuple(row["problems"]) if row is not None else ()):
             return None
-        self._keep(watcher, before, dict.fromkeys(texts))
-        now = parse_declaration(watcher, list(self._texts[watcher])) if texts else None
-        if now is None:
-            self._trie.remove(watcher)
-        else:
-            self._trie.add(now)
-        return Declared(watcher=watcher, now=now)
+        if problems:
+            self._problems.put(watcher, {"problems": list(problems)})
+        elif row is not None:
+            self._problems.drop(watcher)
+        if before.keys() != set(texts):
+            self._keep(watcher, before, dict.fromkeys(texts))
+            if texts:
+                self._trie.add(parse_declaration(watcher, list(self._texts[watcher])))
+            else:
+                self._trie.remove(watcher)
+        return Declared(watcher=watcher, now=self.of(watcher))
 
     def _keep(self, watcher: str, before: Mapping[str, str], texts: Iterable[str]) -> None:
         moment = self._clock().isoformat()

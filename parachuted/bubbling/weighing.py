@@ -38,6 +38,11 @@ class Touched:
         return self.change.old.digest if has_old and self.change.old is not None else None
 
     @property
+    def target(self) -> str | None:
+        """Where a file is that has been moved away from the path."""
+        return str(self.change.path) if self.path != self.change.path else None
+
+    @property
     def after(self) -> str | None:
         """The digest of what stands there now."""
         return self.change.new.digest if self.path == self.change.path and self.change.new is not None else None
@@ -78,7 +83,7 @@ class Scales:
         if touched.after is not None and touched.after not in self._kept:
             self.keep([(touched.path, touched.after, touched.change.data)])
         known = self._reviews.get(fresh.watcher, touched.path)
-        review = known or self._opened(touched, fresh)
+        review = replace(known or self._opened(touched, fresh), target=touched.target)
         units = self._mattering(touched, seen_by(review))
         is_open = bool(units) or review.asked or (review.source is not None and self._is_there_for(touched))
         wakes = bool(self._mattering(touched, touched.before)) or (touched.source is not None and is_open)
