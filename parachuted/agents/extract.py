@@ -13,6 +13,7 @@ from parachuted.vault import Note, parse_note
 _FOCUS = "Current Focus"
 _FOCUS_LINES = 3
 _DESCRIPTION_CHARS = 16 << 10
+_PARAGRAPH_CHARS = 2000
 _DESCRIPTION_KEYS = ("description", "summary")
 _LOGS = {"history", "watching"}
 
@@ -24,6 +25,8 @@ _HTML = re.compile(r" {0,3}</?[A-Za-z!]")
 _NO_PARAGRAPH = re.compile(
     r"\s*+(?:#{1,6}(?:\s|$)|[-*+]\s|\d{1,9}[.)]\s|\||[\w -]++::|(?:!\[\[[^\]]*+\]\]|!\[[^\]]*+\]\([^)]*+\)|#\S++|\s)++$)"
 )
+
+_TAGS_AT_END = re.compile(r"(?:\s+#[^\s#]+)++\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +97,7 @@ def _paragraph(lines: Iterator[str] | list[str]) -> str:
             found.append(line)
         elif found:
             break
-    return plain(" ".join(found))
+    return plain(_TAGS_AT_END.sub("", " ".join(found)[:_PARAGRAPH_CHARS]))
 
 
 def _text(note: Note, start: int, stop: int) -> str:

@@ -128,7 +128,7 @@ def _watched(listing: str) -> Iterator[Extract]:
     except ValueError as error:
         raise AgentFailedError("list_context_files did not answer with JSON") from error
     for file in files if isinstance(files, list) else ():
-        path = file.get("path") if isinstance(file, dict) and file.get("level") != "self" else None
+        path = file.get("path") if isinstance(file, dict) and file.get("level") == "watched" else None
         if isinstance(path, str):
             title, description = plain(str(file.get("title") or "")), plain(str(file.get("description") or ""))
             yield Extract(path=path, title=title or name_of(path), description=description, focus=())

@@ -15,7 +15,7 @@ _CONTEXT = " or ".join(CONTEXT_NAMES)
 
 def unmatched(declaration: Declaration, tree: Tree) -> Iterator[str]:
     """A sentence for each pattern that matches nothing. It may name folders and notes beside those that the pattern names."""
-    for pattern in declaration.patterns:
+    for pattern in (one for one in declaration.patterns if one.query is None):
         alone = Declaration(watcher=declaration.watcher, patterns=(replace(pattern, excludes=False),))
         if not paths_of(alone, tree):
             yield f'"{pattern.text}" {"leaves nothing out" if pattern.excludes else "matches nothing"}: {_why(pattern, tree)}'

@@ -23,17 +23,21 @@ _LARGEST = 4 << 20
 class Touched:
     """A change and one who watches the path: the file's own, or (`change.source`) the one that a moved file had.
 
-    `source`: where the watcher saw the file last, when it watches both paths of a move.
+    `source`: where the watcher saw the file last, when it watches both paths of a move. `is_new`: it did not watch the file before, which
+    was there.
     """
 
     change: Change
     path: VaultPath
     match: Match
     source: VaultPath | None = None
+    is_new: bool = False
 
     @property
     def before(self) -> str | None:
-        """The digest of what stood there before the change."""
+        """The digest of what stood there before the change, for who watched it."""
+        if self.is_new:
+            return None
         has_old = self.change.kind != "moved" or self.path != self.change.path or self.source is not None
         return self.change.old.digest if has_old and self.change.old is not None else None
 

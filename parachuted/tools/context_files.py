@@ -54,12 +54,13 @@ _Result = TypeVar("_Result")
 class Grant:
     """What one run may touch: `own` to read and write, unless it is a control file, `watched` to read.
 
-    `left_out`: how many more are watched than one run may read.
+    `past`: those of `watched` that changed and are not watched any more. `left_out`: how many more are watched than one run may read.
     """
 
     own: VaultPath
     watched: tuple[VaultPath, ...]
     is_writable: bool = True
+    past: frozenset[VaultPath] = frozenset()
     left_out: int = 0
 
 
@@ -214,7 +215,7 @@ class ContextFiles:
                 continue
             self.quoted.add(printable(path))
             self.taint.read(printable(path), origin)
-            level = "self" if path == self.grant.own else "watched"
+            level = "self" if path == self.grant.own else "no longer watched" if path in self.grant.past else "watched"
             shown.append(
                 {"path": printable(path), "level": level, "title": note.title, "description": problem or describe(note) or None}
             )  # fmt: skip

@@ -215,7 +215,8 @@ class Curator:
             tools=hooks.tools(audit.tools(files.tools())),
             limits=self._limits, changes=tuple(account.changes), at=account.started, session_id=self._session(task.watcher),
             agent=NAME, causes=task.causes, ended=hooks.ended,
-            watched=len(files.grant.watched) + files.grant.left_out, links=await asyncio.to_thread(link_setting, self._parts.store.folder),
+            watched=len(files.grant.watched) - len(files.grant.past) + files.grant.left_out,
+            links=await asyncio.to_thread(link_setting, self._parts.store.folder),
             generated=await asyncio.to_thread(self._generated, files.grant.own),
         )  # fmt: skip
         try:
@@ -359,14 +360,14 @@ def settle(reviews: Reviews, looked: Review, present: str | None, at: datetime, 
         reviews.saw(looked, present, at)
 
 
-def _grant(watcher: VaultPath, present: Iterable[Review], watched: Iterable[VaultPath]) -> Grant:
+def _grant(watcher: VaultPath, present: Iterable[Review], watched: Sequence[VaultPath]) -> Grant:
     """What the one function that grants says, as the tools of a curator take it."""
     changed = [VaultPath(review.path) for review in present]
     paths = tuple(path for path in dict.fromkeys([*changed, *watched]) if path != watcher)
     granted = curator_grant(own=watcher, watched=paths[:_MOST_WATCHED])
     return Grant(
         own=watcher, watched=tuple(path for path in paths[:_MOST_WATCHED] if granted.may_read(path)),
-        is_writable=granted.may_write(watcher), left_out=len(paths[_MOST_WATCHED:]),
+        is_writable=granted.may_write(watcher), past=frozenset(changed).difference(watched), left_out=len(paths[_MOST_WATCHED:]),
     )  # fmt: skip
 
 
