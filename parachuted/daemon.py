@@ -40,7 +40,7 @@ from parachuted.modules.access import VaultParts
 from parachuted.modules.agent_boxes import AgentBoxes
 from parachuted.presence import Presence
 from parachuted.processes.beat import next_beat
-from parachuted.search import Search
+from parachuted.search import NoteQuery, Search
 from parachuted.state import open_state
 from parachuted.state.elapsed import ElapsedClock, follow_clock
 from parachuted.suggestions import SuggestionParts, Suggestions
@@ -264,6 +264,7 @@ class Daemon:
         self.reconciler = Reconciler(
             root=self._root, objects=self._objects, index=self.index, state=self._state, watches=self.watches, reviews=self.reviews,
             causes=causes, queue=self.queue, bus=bus, clock=clock, looks_at_once=self.chosen.backend.name == "offline",
+            listing=self._list_notes,
         )  # fmt: skip
         watcher = make_watcher(self._root.folder)
         self.noticer = Noticer(
@@ -367,6 +368,7 @@ class Daemon:
                     group.create_task(self._notice(), name="noticer"),
                     group.create_task(self.worker.run(), name="worker"),
                     group.create_task(self._look_after_disk(), name="disk"),
+                    group.create_task(self.reconciler.answer_queries(), name="queries"),
                     group.create_task(self._look_after_keys(), name="keys"),
                     group.create_task(self.hooks.run(), name="hooks"),
                     group.create_task(self._hooks.listening.run(), name="hooks' ears"),
@@ -381,6 +383,13 @@ class Daemon:
         finally:
             await self._close()
             log.info("stopped")
+
+    async def _list_notes(self, query: NoteQuery) -> list[str]:
+        """The paths that the search index lists, once it knows all that is known."""
+        is_behind = True
+        while is_behind:
+            is_behind = not await asyncio.to_thread(self.search.settle, _LOOK_AFTER_S)
+        return await asyncio.to_thread(self.search.catalogue.paths, query)
 
     async def _sweep_boxes(self) -> None:
         """What an earlier life left. The engine is asked only where there is something, since to ask it takes time and memory."""

@@ -8,6 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
+from parachuted.agents.inline import LinkStyle
+from parachuted.agents.news import News
 from parachuted.grants.agent_config import SandboxConfig
 from parachuted.grants.agent_grant import Network
 
@@ -46,7 +48,8 @@ ChangeKind: TypeAlias = Literal["created", "modified", "moved", "deleted", "unch
 class ChangedNote:
     """A note that changed since the watcher last reviewed it. `units` are section names, and frontmatter keys as `@key`.
 
-    `source` is where it was when the difference began, when it has moved since.
+    `source` is where it was when the difference began, when it has moved since; `target` where it is, when the watcher does not watch that.
+    `title` and `news`, which says what its parts say now, are plain texts, found without a model.
     """
 
     path: str
@@ -54,6 +57,9 @@ class ChangedNote:
     units: tuple[str, ...] = ()
     diff: str = ""
     source: str | None = None
+    target: str | None = None
+    title: str = ""
+    news: tuple[News, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +105,8 @@ class Job:
 
     `agent` and `causes` are whom what it costs is counted for. `native` is None for an agent whose tools are ours alone. `ended` is asked
     after each call: why the model is not to be asked again, or None.
+    `watched` is how many notes the watcher watches, which may be more than its tools list; `links` is how the vault's settings want
+    links to be written, if they say so; `generated` are the lines that the last run left in the generated section, if they are known.
     """
 
     id: str
@@ -115,6 +123,9 @@ class Job:
     model: str | None = None
     native: Native | None = None
     ended: Callable[[], str | None] = _never
+    watched: int = 0
+    links: LinkStyle | None = None
+    generated: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

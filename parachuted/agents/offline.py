@@ -10,21 +10,21 @@ from parachuted.agents.calling import call_tool
 from parachuted.agents.digest import (
     MOST_NOTES,
     SECTION,
-    Extract,
-    extract_note,
+    compose,
     is_foreign,
     is_same,
-    name_of,
-    plain,
-    with_what_stands_below,
+    is_switched_off,
     write_digest,
     write_history,
 )
+from parachuted.agents.extract import Extract, extract_note
+from parachuted.agents.inline import LinkStyle, link_style, name_of, plain
 from parachuted.agents.job import Called, Finished, Job, Said, Step
 from parachuted.errors import AgentFailedError
-from parachuted.vault import Note, parse_note
+from parachuted.vault import parse_note
 
 _READ_CHARS = 1_000_000
+_ATTEMPTS = 3
 
 
 class OfflineBackend:
@@ -51,37 +51,53 @@ class _Run:
         self._deadline = asyncio.get_running_loop().time() + job.limits.timeout_s
 
     async def steps(self) -> AsyncIterator[Step]:
-        """Read what is watched, then write the digest if it says something new, and a line of History for each change."""
-        listing = await self._call("list_context_files")
+        """Read what is watched, then write the digest if it says something new, and what changed into History."""
+        listing = await self._call("list_context_files", strangers=True)
         yield listing
-        watched = sorted(_watched(_require(listing)), key=lambda told: told.path)
-        extracts = []
-        for told in watched[:MOST_NOTES]:
-            read = await self._call("read_context", file_path=told.path)
+        watched = sorted(_watched(_require(listing)), key=lambda one: one.path)
+        extracts, texts = [], []
+        for one in watched[:MOST_NOTES]:
+            read = await self._call("read_context", file_path=one.path)
             yield read
-            extracts.append(told if read.result.is_error else extract_note(told.path, read.result.text[:_READ_CHARS]))
-        own = await self._call("read_context", file_path=self._job.watcher)
-        yield own
-        note = parse_note(_require(own).encode("utf-8", "surrogateescape"))
-        if is_foreign(note):
-            yield Said(text=f"The section {SECTION} of {self._job.watcher} is not kept by the offline agent, so it is left as it is.")
-        updates = list(self._updates(note, extracts + watched[MOST_NOTES:]))
-        for section, content in updates:
-            written = await self._call("update_context", file_path=self._job.watcher, section=section, content=content)
-            yield written
-            _require(written)
-        if not updates:
+            extracts.append(one if read.result.is_error else extract_note(one.path, read.result.text[:_READ_CHARS]))
+            texts += [] if read.result.is_error else [read.result.text]
+        style = self._job.links or link_style(texts)
+        digest = write_digest(self._job.watcher, extracts, watched=max(self._job.watched, len(watched)), style=style)
+        is_written = False
+        async for step in self._write(digest):
+            yield step
+            is_written = is_written or _is_written(step)
+        history = self._history(style)
+        if history:  # last, since it only grows: a run that is repeated must not get that far
+            update = await self._update("History", history)
+            yield update
+            _require(update)
+        elif not is_written:
             yield await self._call("no_change", reason="what is watched says nothing new")
 
-    def _updates(self, note: Note, extracts: list[Extract]) -> Iterator[tuple[str, str]]:
-        """Yield sections and their new texts. History comes last: it only grows, so a run that is repeated must not get that far."""
-        job = self._job
-        digest = with_what_stands_below(note, write_digest(job.watcher, extracts))
-        if not is_foreign(note) and not is_same(note, digest):
-            yield SECTION, digest
-        changes = [change for change in job.changes if change.kind != "unchanged"]
-        if changes:
-            yield "History", write_history(job.watcher, changes, {extract.path: extract.title for extract in extracts}, job.at)
+    async def _write(self, digest: str) -> AsyncIterator[Step]:
+        """Bring the section up to date, unless a person does not want it. A save meanwhile has it decided again, on the new text."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            own = await self._call("read_context", file_path=self._job.watcher)
+            yield own
+            note = parse_note(_require(own).encode("utf-8", "surrogateescape"))
+            if is_foreign(note):
+                yield Said(text=f"The section {SECTION} of {self._job.watcher} was not generated, so it is left as it is.")
+            if is_foreign(note) or is_switched_off(note) or is_same(note, digest):
+                return
+            update = await self._update(SECTION, compose(note, digest, self._job.generated))
+            yield update
+            if not update.result.is_error:
+                return
+            if attempt == _ATTEMPTS:
+                _require(update)
+
+    def _history(self, style: LinkStyle) -> str:
+        changes = [change for change in self._job.changes if change.kind != "unchanged"]
+        return write_history(self._job.watcher, changes, self._job.at.astimezone(), style) if changes else ""
+
+    async def _update(self, section: str, content: str) -> Called:
+        return await self._call("update_context", file_path=self._job.watcher, section=section, content=content)
 
     async def _call(self, tool: str, **arguments: object) -> Called:
         self.calls += 1
@@ -95,6 +111,10 @@ class _Run:
         return called
 
 
+def _is_written(step: Step) -> bool:
+    return isinstance(step, Called) and step.tool == "update_context" and not step.result.is_error
+
+
 def _require(called: Called) -> str:
     if called.result.is_error:
         raise AgentFailedError(f"{called.tool}: {called.result.text}")
@@ -104,11 +124,11 @@ def _require(called: Called) -> str:
 def _watched(listing: str) -> Iterator[Extract]:
     """Yield the watched files of the listing, as far as it tells of them."""
     try:
-        files = json.loads(listing)
+        files, _rest = json.JSONDecoder().raw_decode(listing)
     except ValueError as error:
         raise AgentFailedError("list_context_files did not answer with JSON") from error
     for file in files if isinstance(files, list) else ():
-        path = file.get("path") if isinstance(file, dict) and file.get("level") != "self" else None
+        path = file.get("path") if isinstance(file, dict) and file.get("level") == "watched" else None
         if isinstance(path, str):
             title, description = plain(str(file.get("title") or "")), plain(str(file.get("description") or ""))
             yield Extract(path=path, title=title or name_of(path), description=description, focus=())

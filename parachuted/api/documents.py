@@ -6,11 +6,12 @@ from typing_extensions import TypedDict
 
 
 class Watch(TypedDict):
-    """A watcher, what it says it watches, and what that is now."""
+    """A watcher, what it says it watches, and what that is now. `unmatched`: which patterns match nothing, for keys of the whole vault."""
 
     watcher: str
     patterns: list[str]
     problems: list[str]
+    unmatched: list[str]
     watched: list[str]
     unseen: list[str]
     since: str | None

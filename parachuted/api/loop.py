@@ -17,6 +17,7 @@ from parachuted.api.answers import json_answer
 from parachuted.api.fields import Path, Sent, Whole
 from parachuted.api.parts import Parts
 from parachuted.api.route import Call, Route
+from parachuted.api.watch_checks import watch_notes
 from parachuted.api.watching import refusing_to_watch_beyond
 from parachuted.bubbling import Plan, plan_for
 from parachuted.errors import NotFoundError, StorageFailedError
@@ -116,11 +117,8 @@ class Loop:
 
     async def watches(self, call: Call) -> web.Response:
         """`GET /api/watches`."""
-        watches = [
-            self._watch(declaration.watcher, call.sight)
-            for declaration in self._parts.watches.all()
-            if call.sight.sees(declaration.watcher)
-        ]
+        watchers = [one.watcher for one in self._parts.watches.all() if call.sight.sees(one.watcher)]
+        watches = await asyncio.to_thread(lambda: [self._watch(watcher, call.sight) for watcher in watchers])
         return json_answer({"watches": watches, "count": len(watches)})
 
     async def tasks(self, call: Call) -> web.Response:
@@ -207,11 +205,9 @@ class Loop:
     async def doctor(self, call: Call) -> web.Response:
         """`GET /api/doctor`: what is wrong with the vault and with single notes."""
         notes = [asdict(oddity) for oddity in await self._parts.check_notes()]
-        watches = [
-            {"path": printable(one.watcher), "code": "watch", "message": problem}
-            for one in self._parts.watches.all()
-            for problem in one.problems
-        ]
+        watches = await asyncio.to_thread(
+            watch_notes, self._parts.watches.all(), self._parts.watches, names_others=call.grant.alternatives is None
+        )  # fmt: skip
         unindexed, indexed = await asyncio.to_thread(self._searchable)
         told = [
             note
@@ -272,6 +268,7 @@ class Loop:
             "watcher": printable(watcher),
             "patterns": [pattern.text for pattern in declaration.patterns] if declaration else [],
             "problems": list(declaration.problems) if declaration else [],
+            "unmatched": self._parts.watches.unmatched(watcher) if sight.grant.alternatives is None else [],
             "watched": [printable(path) for path in self._parts.watches.watched_by(watcher) if sight.sees(path)],
             "unseen": [printable(one.path) for one in self._parts.reviews.of(watcher) if sight.sees(one.path) and not one.is_of_all],
             "since": self._parts.watches.since(watcher),

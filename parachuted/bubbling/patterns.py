@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from parachuted.bubbling.queries import WatchQuery, is_query, parse_query_terms
+
 MAX_PATTERNS = 200
 MAX_LENGTH = 1_000
 MAX_SEGMENTS = 32
@@ -52,7 +54,7 @@ class Pattern:
     """One line of a `watch:` list, read.
 
     `segments` run from the vault's top; a `**` among them stands for zero or more folders. With `context` they name
-    folders whose context file is meant, otherwise the last one names notes.
+    folders whose context file is meant, otherwise the last one names notes. With `query` there are none: it says which notes are meant.
     """
 
     watcher: str
@@ -61,6 +63,7 @@ class Pattern:
     context: bool
     excludes: bool = False
     narrowing: Narrowing | None = None
+    query: WatchQuery | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +110,8 @@ def parse_pattern(text: str, watcher: str) -> Pattern:
         raise ValueError("The pattern holds a control character.")
     rest = normal(text.strip())
     excludes = rest.startswith("!")
+    if is_query(rest.removeprefix("!").lstrip()):
+        return _parse_query(text, rest.removeprefix("!").lstrip(), watcher, excludes=excludes)
     where, narrowing = _split_narrowing(rest[1:].lstrip() if excludes else rest)
     segments = _segments(where, watcher)
     return Pattern(
@@ -117,6 +122,16 @@ def parse_pattern(text: str, watcher: str) -> Pattern:
         excludes=excludes,
         narrowing=narrowing,
     )
+
+
+def _parse_query(text: str, rest: str, watcher: str, *, excludes: bool) -> Pattern:
+    """A query, behind which a section or key may stand."""
+    query, behind = parse_query_terms(rest)
+    mark, name = behind[:1], behind[1:]
+    if behind and not (mark in _BEHIND_NOTE and _BEHIND_NOTE[mark].fullmatch(name)):
+        raise ValueError(f"{_shown(behind)} is no condition like `tag:book` or `status:open`; a value with blanks stands in double quotes.")
+    narrowing = Narrowing(mark="#" if mark == "#" else "@", name=name) if behind else None
+    return Pattern(watcher=watcher, text=text, segments=(), context=False, excludes=excludes, narrowing=narrowing, query=query)
 
 
 def _lines(texts: object) -> Sequence[object]:

@@ -29,11 +29,13 @@ def _patterns(path: VaultPath, data: bytes) -> tuple[Pattern, ...]:
 
 
 def _meant(pattern: Pattern) -> tuple[object, ...]:
-    return pattern.segments, pattern.context, pattern.narrowing
+    return pattern.segments, pattern.context, pattern.narrowing, pattern.query and pattern.query.text
 
 
 def _is_within(pattern: Pattern, grant: Grant) -> bool:
-    """Whether every file that the pattern can mean is provably one that the grant sees."""
+    """Whether every file that the pattern can mean is provably one that the grant sees. A query can mean any."""
+    if pattern.query is not None:
+        return False
     names = "/".join(segment if isinstance(segment, str) else segment.text for segment in pattern.segments)
     meant = [f"{names}/{name}" if names else name for name in CONTEXT_NAMES] if pattern.context else [names]
     try:

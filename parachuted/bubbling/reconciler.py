@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 
 from parachuted.access.paths import is_control
+from parachuted.bubbling.queries import WatchQuery
 from parachuted.bubbling.reviews import Review, Reviews
 from parachuted.bubbling.watches import Declared, Watches
 from parachuted.bubbling.weighing import Scales, Touched, Weighed
-from parachuted.errors import NotFoundError
+from parachuted.errors import NotFoundError, ParachuteError, StorageFailedError
 from parachuted.events import Bus, Change
+from parachuted.search import NoteQuery
+from parachuted.search.matching import matching
 from parachuted.state import State
 from parachuted.tasks import Cause, Causes, Queue, Task
 from parachuted.vault import BRINGS_BACK, Index, Objects, VaultPath, VaultRoot, new_id
 from parachuted.vault.conflicts import conflict_line
 
+log = logging.getLogger(__name__)
+
 _PIECE = 100
+_AGAIN_S = 5.0
 _MOST_PATHS_TOLD = 100
 
 
@@ -34,11 +41,16 @@ class _Outcome:
     withdrawn: list[Task] = field(default_factory=list)
 
 
+async def _no_notes(_query: NoteQuery) -> Iterable[str]:
+    return ()
+
+
 @dataclass(slots=True, kw_only=True)
 class Reconciler:
     """Holds the rules of the loop: a change that means something wakes each watcher, each cause each watcher once.
 
     `stood_at` says of a text that is brought back, by its digest, when it stood there: who began to watch later has not seen it.
+    `listing` asks the search index, once it has caught up.
     `looks_at_once`: a note that declares what it watches looks at all of that, because its agent costs nothing.
     """
 
@@ -53,8 +65,11 @@ class Reconciler:
     bus: Bus
     clock: Callable[[], datetime]
     looks_at_once: bool = False
+    listing: Callable[[NoteQuery], Awaitable[Iterable[str]]] = _no_notes
     stood_at: dict[str, datetime] = field(default_factory=dict, init=False)
     _without_baseline: set[str] = field(default_factory=set, init=False)
+    _looking: set[str] = field(default_factory=set, init=False)
+    _has_queries: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _first_texts: dict[str, bytes] = field(default_factory=dict, init=False)
 
     async def record(self, changes: Sequence[Change]) -> Callable[[], None]:
@@ -66,19 +81,80 @@ class Reconciler:
         self._declare(changes, outcome, looks_at_once=self.looks_at_once)
         scales = Scales(self.root, self.objects, self.reviews)
         await self._keep_baselines(scales)
+        new, left = await self._follow(changes)
         files = Counter(cause for change in changes for cause in change.author.causes)
-        touched = (one for change in changes for one in self._touched(change))
-        while piece := list(islice(touched, _PIECE)):
-            while piece:
-                piece = await self._take_in(piece, scales, files, outcome)  # what became another difference meanwhile is weighed again
-            await asyncio.sleep(0)
+        touched = (one for change in changes for one in self._touched(change, new))
+        with self.watches.leaving(left):
+            while piece := list(islice(touched, _PIECE)):
+                while piece:
+                    piece = await self._take_in(piece, scales, files, outcome)  # what became another difference meanwhile is weighed again
+                await asyncio.sleep(0)
         with self.state.batch():
             self.causes.forget_old(self.queue.causes)
         return functools.partial(self._tell, outcome)
 
+    async def answer_queries(self) -> None:
+        """Until cancelled: have the search index answer queries that notes watch by, and keep the texts of what they list."""
+        self._has_queries.set()
+        while True:
+            await self._has_queries.wait()
+            self._has_queries.clear()
+            for query in [one for one in self.watches.queries() if not self.watches.matches.is_known(one)]:
+                try:
+                    await self._answer(query, await self.listing(query.asked))
+                except (StorageFailedError, OSError) as error:
+                    log.warning("a query that notes watch by was not answered yet", extra={"query": query.text, "error": str(error)})
+                    await asyncio.sleep(_AGAIN_S)
+                    self._has_queries.set()
+
+    async def _answer(self, query: WatchQuery, listed: Iterable[str]) -> None:
+        paths = [VaultPath(path) for path in listed]
+        for start in range(0, len(paths), _PIECE):
+            await self._keep(paths[start : start + _PIECE], Scales(self.root, self.objects, self.reviews))
+        outcome = _Outcome(declared=[])
+        with self.state.batch():
+            self.watches.matches.answer(query, paths)
+            for watcher in self._looking.intersection(self.watches.watchers_by(query)):
+                now = self.clock()
+                cause = Cause(id=new_id("c", now), kind="change", path=watcher, files=1, at=now)
+                self.causes.open(cause)
+                self._ask(watcher, watcher, None, now)
+                self._add(watcher, (cause.id,), (), now, outcome, wait=True)
+        self._tell(outcome)
+
+    async def _follow(self, changes: Sequence[Change]) -> tuple[set[tuple[WatchQuery, str]], set[tuple[WatchQuery, str]]]:
+        """Hold changed notes against the queries; returns which notes a query lists since now, and which it does no longer."""
+        queries = self.watches.queries()
+        new: set[tuple[WatchQuery, str]] = set()
+        left: set[tuple[WatchQuery, str]] = set()
+        for start in range(0, len(changes) if queries else 0, _PIECE):
+            piece = changes[start : start + _PIECE]
+            found = await asyncio.to_thread(self._listed_by, queries, piece)
+            with self.state.batch():
+                for change, answers in zip(piece, found, strict=True):
+                    for query, is_match in zip(queries, answers, strict=True):
+                        if self.watches.matches.decide(query, change.path, is_match=is_match):
+                            (new if is_match else left).add((query, str(change.path)))
+                        if change.source is not None and self.watches.matches.decide(query, change.source, is_match=False):
+                            left.add((query, str(change.source)))
+        return new, left
+
+    def _listed_by(self, queries: Sequence[WatchQuery], changes: Iterable[Change]) -> list[list[bool]]:
+        return [self._listed(change, queries) for change in changes]
+
+    def _listed(self, change: Change, queries: Sequence[WatchQuery]) -> list[bool]:
+        """Which of the queries list the note that the change left. In a thread."""
+        if change.new is None or change.new.digest is None:
+            return [False] * len(queries)
+        try:
+            data = change.data if change.data is not None else self.root.read(change.path).data
+        except ParachuteError:  # gone again: the scanner comes by
+            return [False] * len(queries)
+        return matching([query.asked for query in queries], change.path, data, change.new.mtime_ns / 1e9)
+
     def baseline(self, changes: Sequence[Change]) -> None:
         """First contact: take in what is declared; what is there counts as seen. The texts wait for `keep_watched`."""
-        self._declare([change for change in changes if change.watch], _Outcome(declared=[]), looks_at_once=False)
+        self._declare([change for change in changes if change.watch or change.problems], _Outcome(declared=[]), looks_at_once=False)
         self._without_baseline.clear()
         self._first_texts.update({change.path: change.data for change in changes if change.data is not None})
 
@@ -133,14 +209,18 @@ class Reconciler:
                 if change.data is not None and conflict_line(change.data) is not None:
                     continue  # what it declared before holds until a person has resolved them
                 moves = change.source is not None and self.watches.of(change.source) is not None and bool(change.watch)
-                texts = {change.source: (), change.path: change.watch}
-                changed = [one for path in texts if path is not None and (one := self.watches.declare(path, texts[path])) is not None]
+                declarations = {change.source: ((), ()), change.path: (change.watch, change.problems)}
+                found = [self.watches.declare(path, *declared) for path, declared in declarations.items() if path is not None]
+                changed = [one for one in found if one is not None]
                 if moves:
                     self._rename(change, outcome)
                 for declared in changed:
                     self._prune(declared.watcher, outcome)
-                    if declared.now is not None and looks_at_once and not is_control(declared.watcher):
+                    if declared.now is not None and declared.now.patterns and looks_at_once and not is_control(declared.watcher):
+                        self._looking.add(declared.watcher)
                         self._look_at_all(declared.watcher, change, outcome)
+                if changed:
+                    self._has_queries.set()
                 self._without_baseline.update(declared.watcher for declared in changed)
                 outcome.declared += changed
 
@@ -169,7 +249,7 @@ class Reconciler:
         self.reviews.close_all(watcher, watched)
         self._withdraw_if_idle(watcher, outcome)
 
-    def _touched(self, change: Change) -> Iterator[Touched]:
+    def _touched(self, change: Change, new: Collection[tuple[WatchQuery, str]]) -> Iterator[Touched]:
         """Each who watches the path of the change, or, of a move, the one it had. A watcher is not woken by what it wrote itself."""
         here = self.watches.watchers_of(change.path)
         there = {match.watcher: match for match in self.watches.watchers_of(change.source)} if change.source is not None else {}
@@ -177,7 +257,8 @@ class Reconciler:
             follows = match.watcher in there and self.reviews.get(match.watcher, change.path) is None
             if follows:
                 del there[match.watcher]
-            yield Touched(change=change, path=change.path, match=match, source=change.source if follows else None)
+            is_new = not follows and all(one.query is not None and (one.query, change.path) in new for one in match.patterns)
+            yield Touched(change=change, path=change.path, match=match, source=change.source if follows else None, is_new=is_new)
         for match in there.values():
             yield Touched(change=change, path=change.source or change.path, match=match)
 
@@ -210,7 +291,7 @@ class Reconciler:
             self._withdraw_if_idle(watcher, outcome)
             return False
         if item.known is not None:
-            if item.known.is_in_conflict != item.review.is_in_conflict:
+            if (item.known.is_in_conflict, item.known.target) != (item.review.is_in_conflict, item.review.target):
                 self.reviews.open(item.review)
         else:
             if earlier is None and self._saw_both(watcher, touched.change):
@@ -259,7 +340,10 @@ class Reconciler:
                 self.bus.publish("watch.removed", watcher=item.watcher)
             else:
                 patterns = [pattern.text for pattern in item.now.patterns]
-                self.bus.publish("watch.declared", watcher=item.watcher, patterns=patterns, problems=list(item.now.problems))
+                self.bus.publish(
+                    "watch.declared", watcher=item.watcher, patterns=patterns, problems=list(item.now.problems),
+                    unmatched=self.watches.unmatched(item.watcher),
+                )  # fmt: skip
         for task in outcome.queued.values():
             paths = [review.path for review in self.reviews.of(task.watcher)[:_MOST_PATHS_TOLD]]
             self.bus.publish(

@@ -59,13 +59,13 @@ class WatchTrie:
         """Take in a declaration, in place of what the same watcher declared before."""
         self.remove(declaration.watcher)
         self._declarations[declaration.watcher] = declaration
-        for pattern in declaration.patterns:
+        for pattern in _of_places(declaration):
             _insert(self._left_out if pattern.excludes else self._watched, pattern)
 
     def remove(self, watcher: str) -> None:
         """Forget a watcher's declaration, if there is one."""
         declaration = self._declarations.pop(watcher, None)
-        for pattern in declaration.patterns if declaration else ():
+        for pattern in _of_places(declaration) if declaration else ():
             _delete(self._left_out if pattern.excludes else self._watched, pattern)
 
     def declarations(self) -> Collection[Declaration]:
@@ -76,12 +76,17 @@ class WatchTrie:
         """What a note declared."""
         return self._declarations.get(watcher)
 
-    def watchers_of(self, path: str, is_context_file: bool) -> list[Match]:  # noqa: FBT001 - the pair is the question
-        """Who watches a path, by name; `is_context_file` says whether it is its folder's context file."""
+    def watchers_of(
+        self, path: str, is_context_file: bool, listing: Iterable[Pattern] = ()  # noqa: FBT001 - the pair is the question
+    ) -> list[Match]:  # fmt: skip
+        """Who watches a path, by name; `is_context_file` says whether it is its folder's context file, `listing` which queries list it."""
         *folders, name = normal(path).split("/")
-        matches = _gathered(_ends_at(_walked(self._watched, folders), name, is_context_file))
+        asked = [({pattern.watcher: _alone(pattern)}, pattern.excludes) for pattern in listing]
+        ends = _ends_at(_walked(self._watched, folders), name, is_context_file)
+        matches = _gathered([*ends, *(end for end, excludes in asked if not excludes)])
         matches.pop(path, None)
         left_out = _ends_at(_walked(self._left_out, folders), name, is_context_file) if matches else []
+        left_out += [end for end, excludes in asked if excludes]
         found = (_less(matches[watcher], left_out) for watcher in sorted(matches))
         return [match for match in found if match]
 
@@ -89,7 +94,7 @@ class WatchTrie:
 def paths_of(declaration: Declaration, tree: Tree) -> list[str]:
     """The paths of a tree that a declaration watches, sorted; only folders that a pattern can reach are looked into."""
     watched, left_out = _Node(), _Node()
-    for pattern in declaration.patterns:
+    for pattern in _of_places(declaration):
         _insert(left_out if pattern.excludes else watched, pattern)
     found: list[str] = []
     waiting = [("", _entered([watched]), _entered([left_out]))]
@@ -228,15 +233,20 @@ def _keys(pattern: Pattern) -> list[str]:
     return keys if pattern.context else [*keys[:-1], _FILES, keys[-1]]
 
 
+def _of_places(declaration: Declaration) -> Iterator[Pattern]:
+    """The patterns that mean notes by where they are."""
+    return (pattern for pattern in declaration.patterns if pattern.query is None)
+
+
+def _alone(pattern: Pattern) -> Match:
+    return Match(watcher=pattern.watcher, patterns=(pattern,), narrowings=(pattern.narrowing,) if pattern.narrowing else ())
+
+
 def _insert(top: _Node, pattern: Pattern) -> None:
     node = top
     for key in _keys(pattern):
         node = node.child(key) or node.grow(key)
-    alone = Match(
-        watcher=pattern.watcher,
-        patterns=(pattern,),
-        narrowings=(pattern.narrowing,) if pattern.narrowing else (),
-    )
+    alone = _alone(pattern)
     node.ends = node.ends or {}
     before = node.ends.get(pattern.watcher)
     node.ends[pattern.watcher] = _joined(before, alone) if before else alone

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+import contextlib
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from parachuted.bubbling.graph import Reach
-from parachuted.bubbling.patterns import Declaration, parse_declaration
+from parachuted.bubbling.patterns import Declaration, Pattern, parse_declaration
+from parachuted.bubbling.queries import QueryMatches, WatchQuery
 from parachuted.bubbling.trie import Match, WatchTrie, paths_of
+from parachuted.bubbling.unmatched import unmatched
 from parachuted.state import State
 from parachuted.vault import CONTEXT_NAMES, Index, VaultPath
 from parachuted.vault.conflicts import is_conflict_copy
@@ -31,6 +34,9 @@ class Watches:
 
     def __init__(self, state: State, index: Index, clock: Callable[[], datetime]) -> None:
         self._table = state.table("context_watches")
+        self._problems = state.table("watch_problems")
+        self.matches = QueryMatches(state)
+        self._left: set[tuple[WatchQuery, str]] = set()
         self._index = index
         self._clock = clock
         self._version = 0
@@ -43,25 +49,71 @@ class Watches:
         return len(self._texts)
 
     def all(self) -> list[Declaration]:
-        """Every declaration, by watcher."""
-        return sorted(self._trie.declarations(), key=lambda declaration: declaration.watcher)
+        """Every declaration, by watcher; also of a note that declares nothing that could be read."""
+        watchers = {declaration.watcher for declaration in self._trie.declarations()} | {key for key, _row in self._problems.items()}
+        return [found for watcher in sorted(watchers) if (found := self.of(watcher)) is not None]
 
     def of(self, watcher: str) -> Declaration | None:
-        """What a note declares."""
-        return self._trie.declaration(watcher)
+        """What a note declares, and what of that could not be read."""
+        declared, row = self._trie.declaration(watcher), self._problems.take(watcher)
+        problems = tuple(row["problems"]) if row is not None else ()
+        if declared is None:
+            return Declaration(watcher=watcher, patterns=(), problems=problems) if problems else None
+        return replace(declared, problems=(*declared.problems, *problems))
+
+    def unmatched(self, watcher: str) -> list[str]:
+        """In sentences, which of a note's patterns match nothing now. May be asked in a thread, like `watched_by`."""
+        declaration = self.of(watcher)
+        if declaration is None:
+            return []
+        queries = ((pattern.text, pattern.query) for pattern in declaration.patterns if pattern.query is not None)
+        empty = [
+            f'"{text}" matches no note now' for text, query in queries if self.matches.is_known(query) and not self.matches.paths(query)
+        ]
+        return [*unmatched(declaration, _Glance(self._index)), *empty]
 
     def since(self, watcher: str) -> str | None:
         """When the note's declaration was first seen, as ISO 8601."""
         return min(self._texts.get(watcher, {}).values(), default=None)
 
     def watchers_of(self, path: str) -> list[Match]:
-        """Who watches a path, whether or not there is such a file."""
-        return [] if is_conflict_copy(path) else self._trie.watchers_of(path, self._would_be_context(path))
+        """Who watches a path, whether or not there is such a file; by a query, who watched it until the present change too."""
+        if is_conflict_copy(path):
+            return []
+        listing = [one for query, patterns in self._queries.items() if self._lists(query, path) for one in patterns]
+        return self._trie.watchers_of(path, self._would_be_context(path), listing)
+
+    def queries(self) -> list[WatchQuery]:
+        """Every query that somebody watches by."""
+        return list(self._queries)
+
+    def watchers_by(self, query: WatchQuery) -> list[str]:
+        """Who watches by that query."""
+        return sorted({pattern.watcher for pattern in self._queries.get(query, ())})
+
+    @contextlib.contextmanager
+    def leaving(self, left: Iterable[tuple[WatchQuery, str]]) -> Iterator[None]:
+        """While these notes, which queries do not list any more, are still told to who watched them."""
+        self._left = set(left)
+        try:
+            yield
+        finally:
+            self._left = set()
+
+    def _lists(self, query: WatchQuery, path: str) -> bool:
+        return self.matches.has(query, path) or (query, path) in self._left
 
     def watched_by(self, watcher: str) -> list[VaultPath]:
         """The files that a note watches now. May be asked in a thread, since it looks through the whole vault for a pattern like `**`."""
         declaration = self.of(watcher)
-        return [] if declaration is None else [VaultPath(path) for path in paths_of(declaration, _Glance(self._index))]
+        if declaration is None:
+            return []
+        found = paths_of(declaration, _Glance(self._index))
+        queries = [pattern.query for pattern in declaration.patterns if pattern.query is not None]
+        if queries:
+            every = {*found, *(path for query in queries for path in tuple(self.matches.paths(query)))}
+            found = [path for path in sorted(every) if any(match.watcher == watcher for match in self.watchers_of(path))]
+        return [VaultPath(path) for path in found]
 
     def downstream(self, path: str) -> Iterable[str]:
         """The watchers of a path, by name."""
@@ -76,31 +128,42 @@ class Watches:
         """Who is upstream of whom; as of the last `prepare`, if there was one."""
         if self._reach is None:
             self._reach = Reach.of(self._texts, self.downstream)
-            self._reach_version = self._version
+            self._reach_version = self._version + self.matches.version
         return self._reach
 
     async def prepare(self) -> None:
         """Bring `reach` up to date, leaving the loop free for others meanwhile; while declarations go on changing it may lag behind."""
         for _ in range(_ATTEMPTS):
-            if self._reach is not None and self._reach_version == self._version:
+            version = self._version + self.matches.version
+            if self._reach is not None and self._reach_version == version:
                 return
-            version = self._version
             edges = {watcher: after async for watcher, after in self._edges()}
             self._reach, self._reach_version = await asyncio.to_thread(_reach_of, edges), version
 
-    def declare(self, watcher: str, texts: tuple[str, ...]) -> Declared | None:
-        """Take in what a note declares now; None when that is what it declared before. Joins the state's open batch."""
-        before = self._texts.get(watcher, {})
+    def declare(self, watcher: str, texts: tuple[str, ...], problems: tuple[str, ...] = ()) -> Declared | None:
+        """Take in what a note declares now, and what of that could not be read; None when that is what it declared before.
+
+        Joins the state's open batch.
+        """
         texts = () if is_conflict_copy(watcher) else texts
-        if before.keys() == set(texts):
+        before, row = self._texts.get(watcher, {}), self._problems.take(watcher)
+        if before.keys() == set(texts) and problems == (tuple(row["problems"]) if row is not None else ()):
             return None
-        self._keep(watcher, before, dict.fromkeys(texts))
-        now = parse_declaration(watcher, list(self._texts[watcher])) if texts else None
-        if now is None:
-            self._trie.remove(watcher)
-        else:
-            self._trie.add(now)
-        return Declared(watcher=watcher, now=now)
+        if problems:
+            self._problems.put(watcher, {"problems": list(problems)})
+        elif row is not None:
+            self._problems.drop(watcher)
+        if before.keys() != set(texts):
+            was = self._trie.declaration(watcher)
+            self._keep(watcher, before, dict.fromkeys(texts))
+            if texts:
+                self._trie.add(parse_declaration(watcher, list(self._texts[watcher])))
+            else:
+                self._trie.remove(watcher)
+            if _has_queries(was) or _has_queries(self._trie.declaration(watcher)):
+                self._follow_queries()
+                self.matches.forget(self._queries)
+        return Declared(watcher=watcher, now=self.of(watcher))
 
     def _keep(self, watcher: str, before: Mapping[str, str], texts: Iterable[str]) -> None:
         moment = self._clock().isoformat()
@@ -114,6 +177,14 @@ class Watches:
         if not now:
             del self._texts[watcher]
         self._version += 1
+
+    def _follow_queries(self) -> None:
+        queries: dict[WatchQuery, list[Pattern]] = {}
+        for declaration in self._trie.declarations():
+            for pattern in declaration.patterns:
+                if pattern.query is not None:
+                    queries.setdefault(pattern.query, []).append(pattern)
+        self._queries = queries
 
     async def _edges(self) -> AsyncIterator[tuple[str, tuple[str, ...]]]:
         """Each watcher with those who watch it. Edges cost, so the pauses go by their number."""
@@ -139,7 +210,12 @@ class Watches:
         self._trie = WatchTrie()
         for watcher, texts in self._texts.items():
             self._trie.add(parse_declaration(watcher, list(texts)))
+        self._follow_queries()
         self._version += 1
+
+
+def _has_queries(declaration: Declaration | None) -> bool:
+    return declaration is not None and any(pattern.query is not None for pattern in declaration.patterns)
 
 
 def _reach_of(edges: dict[str, tuple[str, ...]]) -> Reach:

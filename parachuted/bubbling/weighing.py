@@ -25,19 +25,28 @@ _LARGEST = 4 << 20
 class Touched:
     """A change and one who watches the path: the file's own, or (`change.source`) the one that a moved file had.
 
-    `source`: where the watcher saw the file last, when it watches both paths of a move.
+    `source`: where the watcher saw the file last, when it watches both paths of a move. `is_new`: it did not watch the file before, which
+    was there.
     """
 
     change: Change
     path: VaultPath
     match: Match
     source: VaultPath | None = None
+    is_new: bool = False
 
     @property
     def before(self) -> str | None:
-        """The digest of what stood there before the change."""
+        """The digest of what stood there before the change, for who watched it."""
+        if self.is_new:
+            return None
         has_old = self.change.kind != "moved" or self.path != self.change.path or self.source is not None
         return self.change.old.digest if has_old and self.change.old is not None else None
+
+    @property
+    def target(self) -> str | None:
+        """Where a file is that has been moved away from the path."""
+        return str(self.change.path) if self.path != self.change.path else None
 
     @property
     def after(self) -> str | None:
@@ -81,7 +90,7 @@ class Scales:
         if touched.after is not None and touched.after not in self._kept:
             self.keep([(touched.path, touched.after, touched.change.data)])
         known = self._reviews.get(fresh.watcher, touched.path)
-        review = known or self._opened(touched, fresh)
+        review = replace(known or self._opened(touched, fresh), target=touched.target)
         units = self._mattering(touched, seen_by(review))
         is_open = bool(units) or review.asked or (review.source is not None and self._is_there_for(touched))
         wakes = bool(self._mattering(touched, touched.before)) or (touched.source is not None and is_open)

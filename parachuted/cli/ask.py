@@ -34,7 +34,7 @@ def watches(options: Namespace) -> int:
     ]
     say_table(rows, ("WATCHER", "WATCHES", "FILES", "UNSEEN"), nothing="Nothing watches. Give a note a `watch:` list in its frontmatter.")
     for one in answer["watches"]:
-        for problem in one["problems"]:
+        for problem in (*one["problems"], *one["unmatched"]):
             say(f"problem  {one['watcher']}: {problem}")
     return 0
 

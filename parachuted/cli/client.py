@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _TIMEOUT_S = 120.0
+_CUT_SHORT = "the daemon ended before it had answered; `parachute logs` may say why"
 
 
 def home_of(env: Mapping[str, str]) -> str:
@@ -36,24 +37,45 @@ def daemon_record() -> dict[str, object]:
     return record
 
 
-def ask(method: str, path: str, body: dict[str, object] | None = None, *, timeout_s: float = _TIMEOUT_S) -> Any:  # noqa: ANN401  JSON of any shape
+def ask(method: str, path: str, body: dict[str, object] | None = None, *, timeout_s: float = _TIMEOUT_S, only_new: bool = False) -> Any:  # noqa: ANN401  JSON of any shape
     """The daemon's answer. Raises NoDaemonError, NotFoundError, or ParachuteError with the daemon's own sentence.
 
-    `timeout_s`: how long an answer may take, in seconds.
+    `timeout_s`: how long an answer may take, in seconds; `only_new`: what is sent may replace nothing.
     """
-    record = daemon_record()
-    status, answer = _exchange(record, method, path, body, timeout_s)
+    status, text = _exchange(daemon_record(), method, path, body, timeout_s, "If-None-Match: *\r\n" if only_new else "")
+    return _answer(status, _json(text))
+
+
+def fetch(path: str) -> bytes:
+    """The bytes that the daemon answers. Raises as `ask`."""
+    status, text = _exchange(daemon_record(), "GET", path, None, _TIMEOUT_S, "")
+    if status >= 400:  # noqa: PLR2004
+        _answer(status, _json(text))
+    return text
+
+
+def _answer(status: int, answer: Any) -> Any:  # noqa: ANN401  JSON of any shape
     if status < 400:  # noqa: PLR2004
         return answer
     message = str(answer.get("message", "")) if isinstance(answer, dict) else ""
     raise (NotFoundError if status == 404 else ParachuteError)(message or f"the daemon answered {status}")  # noqa: PLR2004
 
 
-def _exchange(record: dict[str, object], method: str, path: str, body: dict[str, object] | None, timeout_s: float) -> tuple[int, Any]:
+def _json(text: bytes) -> Any:  # noqa: ANN401  JSON of any shape
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise NoDaemonError(_CUT_SHORT) from error
+
+
+def _exchange(
+    record: dict[str, object], method: str, path: str, body: dict[str, object] | None, timeout_s: float, more: str
+) -> tuple[int, bytes]:
+    """The status and the bytes of an answer; `more` are headers beside the usual ones."""
     payload = b"" if body is None else json.dumps(body).encode()
     host, port = str(record["host"]), int(str(record["port"]))
     name = f"[{host}]" if ":" in host else host
-    head = f"{method} {path} HTTP/1.1\r\nHost: {name}:{port}\r\nConnection: close\r\nContent-Length: {len(payload)}\r\n"
+    head = f"{method} {path} HTTP/1.1\r\nHost: {name}:{port}\r\nConnection: close\r\nContent-Length: {len(payload)}\r\n{more}"
     head += f"Authorization: Bearer {record['token']}\r\n\r\n" if "token" in record else "\r\n"
     address: Any = (host.encode(), port)  # bytes, since for a text Python would load its table of international names
     try:
@@ -66,6 +88,6 @@ def _exchange(record: dict[str, object], method: str, path: str, body: dict[str,
         raise NoDaemonError(f"the daemon does not answer ({error}); `parachute restart` may help") from error
     header, _, text = answer.partition(b"\r\n\r\n")
     try:
-        return int(header.split(b" ", 2)[1]), json.loads(text)
+        return int(header.split(b" ", 2)[1]), text
     except (IndexError, ValueError) as error:
-        raise NoDaemonError("the daemon ended before it had answered; `parachute logs` may say why") from error
+        raise NoDaemonError(_CUT_SHORT) from error

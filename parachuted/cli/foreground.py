@@ -88,18 +88,22 @@ def _narrate(event: Event) -> None:
         "file.created": "{by} made {path}",
         "file.modified": "{by} changed {path}",
         "file.deleted": "{by} removed {path}",
-        "task.queued": "  {watcher} will look at {paths}",
+        "task.queued": "  {watcher} will look at {what}",
         "run.finished": "  {watcher}: {outcome}, {reason}",
         "run.undone": "taken back: {paths}",
-        "watch.declared": "{watcher} now watches {patterns}",
         "budget.exceeded": "  {watcher} waits: the budget {budget} of {limit} is used up",
         "vault.problem": "problem with {subject}: {problem}",
     }
     line = lines.get(event.event)
+    if event.event == "watch.declared":
+        line = "{watcher} now watches {patterns}" if data["patterns"] else None
     if line is not None and not (event.event == "vault.problem" and data["problem"] is None):
         shown = {key: ", ".join(map(str, value)) if isinstance(value, list) else value for key, value in data.items()}
+        shown["what"] = "all that it watches" if data.get("paths") == [data.get("watcher")] else shown.get("paths")
         say(f"{event.timestamp:%H:%M:%S} {line.format(**shown)}")
-        sys.stdout.flush()
+    for problem in (*data["problems"], *data["unmatched"]) if event.event == "watch.declared" else ():  # type: ignore[misc]
+        say(f"{event.timestamp:%H:%M:%S} problem with what {data['watcher']} watches: {problem}")
+    sys.stdout.flush()
 
 
 def _begin_logging(home: Path, level: str, *, quiet: bool) -> None:

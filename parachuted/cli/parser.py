@@ -64,6 +64,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_keys(commands)
     _add_hooks(commands)
     _add_loop(commands)
+    _add_notes(commands)
     _add_explaining(commands)
     _add_contexts(commands)
     _add_audit(commands)
@@ -479,6 +480,23 @@ def _add_sandbox(commands: argparse._SubParsersAction[_Parser]) -> None:
     explain.add_argument("agent", metavar="AGENT", help="as `parachute agents list` names it")
     explain.add_argument("--folder", metavar="FOLDER", help="the folder of the vault that it would work in")
     _json(explain)
+
+
+def _add_notes(commands: argparse._SubParsersAction[_Parser]) -> None:
+    search = _add(commands, "search", "notes:search", "find notes", "Find notes by what they say, the likeliest first.")
+    search.add_argument(
+        "words", nargs="+", metavar="WORDS", help="words, a 'phrase in \"quotes\"', begin*, tag:x, key:value; -without goes after --"
+    )
+    search.add_argument("--in", dest="folder", default="", metavar="FOLDER", help="only notes in this folder of the vault")
+    search.add_argument("-n", "--limit", type=int, default=20, metavar="N", help="how many (default: 20, at most 100)")
+    read = _add(commands, "read", "notes:read", "print a note", "Print a note, or one section of it.")
+    read.add_argument("--section", metavar="NAME", help="the section of that heading, with those below it")
+    new = _add(commands, "new", "notes:new", "make a note", "Make a note, which must not be there yet.")
+    for parser in (read, new):
+        parser.add_argument("file", metavar="FILE", help="a note, by its path in the vault or on the disk; .md may be left out")
+    new.add_argument("text", nargs="?", metavar="TEXT", help="what it says; - is stdin (default: its name as a heading)")
+    for parser in (search, read, new):
+        _json(parser)
 
 
 def _add_contexts(commands: argparse._SubParsersAction[_Parser]) -> None:

@@ -63,7 +63,7 @@ _KINDS = (
     EventKind(
         name="watch.declared",
         tells="A note says what it watches, anew or otherwise than before.",
-        fields={"watcher": _PATH, "patterns": _TEXT, "problems": _TEXT},
+        fields={"watcher": _PATH, "patterns": _TEXT, "problems": _TEXT, "unmatched": _FREE},
     ),
     EventKind(name="watch.removed", tells="A note watches nothing any more.", fields={"watcher": _PATH}),
     EventKind(

@@ -13,7 +13,7 @@ PERSON = Author(by="person")
 
 class Change(NamedTuple):
     """One thing that happened to one path. `source` is where a moved file was; `author` carries the causes; `origin` is what the text's
-    frontmatter says of where it came from.
+    frontmatter says of where it came from, `problems` what of its `watch:` could not be read.
     """
 
     kind: Literal["created", "modified", "moved", "deleted"]
@@ -25,6 +25,7 @@ class Change(NamedTuple):
     data: bytes | None = None
     watch: tuple[str, ...] = ()
     origin: object = None
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

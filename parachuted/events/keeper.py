@@ -142,11 +142,12 @@ def _change(seen: Seen, left: Seen | None, author: Author) -> Change:
     if left is not None:
         return Change(
             kind="moved", path=seen.path, old=left.old, new=seen.new, author=author, source=left.path, data=seen.data, watch=seen.watch,
-            origin=seen.origin,
+            origin=seen.origin, problems=tuple(problem.message for problem in seen.problems),
         )  # fmt: skip
     return Change(
         kind="created" if seen.old is None else "modified",
         path=seen.path, old=seen.old, new=seen.new, author=author, data=seen.data, watch=seen.watch, origin=seen.origin,
+        problems=tuple(problem.message for problem in seen.problems),
     )  # fmt: skip
 
 

@@ -44,6 +44,12 @@ class Catalogue:
                 last = (*row[-3:], row[0].hex())
         return NotePage(rows=tuple(rows), next=None)
 
+    def paths(self, query: NoteQuery) -> list[str]:
+        """Every note that the query lists, whatever its limit."""
+        listing = make_listing(query)
+        with self._database.reading(_SECONDS) as connection:
+            return [text_of(row[0]) for row in connection.execute(listing.sql("notes.path"), listing.values)]
+
     def note(self, path: str) -> NoteRow | None:
         """That note; None: it is not indexed."""
         with self._database.reading(_SECONDS) as connection:

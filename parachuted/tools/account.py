@@ -62,7 +62,7 @@ class Account:
         quoted = Quoted([printable(self.task.watcher), *map(printable, self.net)])
         quoted.add_all(self.quoted)
         for note in self.changes:
-            quoted.add(note.path, *([note.source] if note.source is not None else []))
+            quoted.add(*filter(None, (note.path, note.source, note.target)))
         return quoted.document()
 
     @property

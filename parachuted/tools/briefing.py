@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from parachuted.agents import ChangedNote
+from parachuted.agents.extract import describe, title_of
 from parachuted.agents.job import ChangeKind
+from parachuted.agents.news import News, find_news
 from parachuted.bubbling import Review, changed_units, meaning
-from parachuted.vault import Objects, diff_of, parse_note, printable
+from parachuted.bubbling.meaning import matters
+from parachuted.bubbling.trie import Match
+from parachuted.vault import Note, Objects, diff_of, parse_note, printable
 
 SYSTEM_PROMPT = """\
 You are a background curator. You tend one note of a person's vault, a context file that other notes flow into. You are woken because
@@ -26,24 +30,33 @@ _NAMED = 400
 _LARGEST_DIFFS = 96 << 10
 
 
-def changed_note(review: Review, objects: Objects) -> ChangedNote:
-    """What an open difference amounts to. Blocks on the disk."""
+def changed_note(review: Review, objects: Objects, match: Match | None = None) -> ChangedNote:
+    """What an open difference amounts to, in the parts that `match` is about (None: in all). Blocks on the disk."""
     if review.is_of_all:
-        return ChangedNote(path=printable(review.path), kind="unchanged")
-    path, present, source = printable(review.path), review.reviewing or None, _source(review)
-    kind = _kind(review)
+        return _named(review)
+    present = review.reviewing or None
     before, after = (None if digest is None else objects.get(digest) for digest in (review.base, present))
     if (before is None) != (review.base is None) or (after is None) != (present is None):
-        gone = "(a text of it is no longer kept, so the difference cannot be shown)"
-        return ChangedNote(path=path, kind=kind, source=source, diff=gone)
-    units = _short(changed_units(*(None if text is None else meaning(text) for text in (before, after))), after or before or b"")
+        return replace(_named(review), diff="(a text of it is no longer kept, so the difference cannot be shown)")
+    note = parse_note(after or before or b"")
+    named = replace(_named(review), title=title_of(printable(review.path), note))
+    if named.target is not None:
+        return replace(named, diff=f"(it was moved to {named.target}, which you do not watch)")
+    units = changed_units(*(None if text is None else meaning(text) for text in (before, after)))
+    units = matters(units, match) if match is not None else units
+    if named.kind == "created":
+        news = tuple(News(label="", items=(line,)) for line in (describe(note),) if line)
+    else:
+        news = find_news(before, after, units, note.title) if before is not None and after is not None else ()
     diff = diff_of(before or b"", after or b"", review.path, source=review.source)
-    return ChangedNote(path=path, kind=kind, source=source, units=units, diff=diff)
+    return replace(named, units=_short(units, note), news=news, diff=diff)
 
 
-def changed_notes(reviews: Sequence[Review], objects: Objects) -> tuple[ChangedNote, ...]:
+def changed_notes(
+    reviews: Sequence[Review], objects: Objects, match_of: Callable[[str], Match | None] = lambda _path: None
+) -> tuple[ChangedNote, ...]:
     """What open differences amount to; of very many, the later ones by name alone. Blocks on the disk."""
-    shown = [changed_note(review, objects) for review in reviews[:_SHOWN]]
+    shown = [changed_note(review, objects, match_of(review.path)) for review in reviews[:_SHOWN]]
     room = _LARGEST_DIFFS
     for number, note in enumerate(shown):
         if len(note.diff) > room:
@@ -70,18 +83,16 @@ def prompt_for(watcher: str, own: str, changes: Sequence[ChangedNote]) -> str:
 
 
 def _named(review: Review) -> ChangedNote:
-    return ChangedNote(path=printable(review.path), kind=_kind(review), source=_source(review))
-
-
-def _source(review: Review) -> str | None:
-    return printable(review.source) if review.source is not None else None
+    source = printable(review.source) if review.source is not None else None
+    target = printable(review.target) if review.target is not None and not review.reviewing else None
+    return ChangedNote(path=printable(review.path), kind=_kind(review), source=source, target=target)
 
 
 def _kind(review: Review) -> ChangeKind:
     if review.is_of_all:
         return "unchanged"
     if not review.reviewing:
-        return "deleted" if review.base is not None else "unchanged"
+        return "unchanged" if review.base is None else "moved" if review.target is not None else "deleted"
     if review.source:
         return "moved"
     if review.base == review.reviewing:
@@ -89,7 +100,6 @@ def _kind(review: Review) -> ChangeKind:
     return "created" if review.base is None else "modified"
 
 
-def _short(units: Iterable[str], data: bytes) -> tuple[str, ...]:
+def _short(units: Iterable[str], note: Note) -> tuple[str, ...]:
     """Units as a person names them: without the note's own title before each heading."""
-    title = parse_note(data).title
-    return tuple(unit.removeprefix(f"{title} > ") for unit in units)
+    return tuple(unit.removeprefix(f"{note.title} > ") for unit in units)

@@ -23,6 +23,7 @@ from parachuted.access.origin import UNTRUSTED, Origin, Taint
 from parachuted.access.origins import Origins
 from parachuted.access.quoted import Quoted
 from parachuted.agents import Tool, ToolResult
+from parachuted.agents.extract import describe
 from parachuted.errors import ConflictError, NotFoundError, ParachuteError, PathRefusedError
 from parachuted.vault import (
     AppendToSection,
@@ -51,11 +52,16 @@ _Result = TypeVar("_Result")
 
 @dataclass(slots=True, kw_only=True)
 class Grant:
-    """What one run may touch: `own` to read and write, unless it is a control file, `watched` to read."""
+    """What one run may touch: `own` to read and write, unless it is a control file, `watched` to read.
+
+    `past`: those of `watched` that changed and are not watched any more. `left_out`: how many more are watched than one run may read.
+    """
 
     own: VaultPath
     watched: tuple[VaultPath, ...]
     is_writable: bool = True
+    past: frozenset[VaultPath] = frozenset()
+    left_out: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -209,24 +215,18 @@ class ContextFiles:
                 continue
             self.quoted.add(printable(path))
             self.taint.read(printable(path), origin)
-            level = "self" if path == self.grant.own else "watched"
+            level = "self" if path == self.grant.own else "no longer watched" if path in self.grant.past else "watched"
             shown.append(
-                {"path": printable(path), "level": level, "title": note.title, "description": problem or description_of(note)}
+                {"path": printable(path), "level": level, "title": note.title, "description": problem or describe(note) or None}
             )  # fmt: skip
         listed = json.dumps(shown, ensure_ascii=False, indent=1)
-        return f"{listed}\n({left_out} {STRANGERS})" if left_out else listed
+        notes = [f"({left_out} {STRANGERS})"] if left_out else []
+        notes += [f"({self.grant.left_out} {LEFT_OUT})"] if self.grant.left_out else []
+        return "\n".join([listed, *notes])
 
     @staticmethod
     def _granted(given: object, allowed: Sequence[VaultPath]) -> VaultPath | None:
         return next((path for path in allowed if given in (str(path), printable(path))), None)
-
-
-def description_of(note: Note) -> str | None:
-    """The first line of the note's first quotation, by which a context file describes itself."""
-    for line in note.data[note.body.start : note.body.stop][:4096].splitlines():
-        if line.lstrip().startswith(b">"):
-            return line.lstrip(b"> \t").decode("utf-8", "replace").strip() or None
-    return None
 
 
 async def finished(call: Callable[_Given, _Result], *given: _Given.args, **named: _Given.kwargs) -> _Result:
@@ -285,6 +285,7 @@ def _shown(value: object) -> str:
 
 
 STRANGERS = "more came from strangers and are left out; strangers: true lists them too, if the task needs them"
+LEFT_OUT = "more are watched than one run may read; these are the ones that changed last"
 LIST = "List the context files of this task: your own note (level self) and those it watches, with title and description."
 READ = "Read one context file of this task."
 UPDATE = (

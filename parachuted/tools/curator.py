@@ -15,7 +15,9 @@ from parachuted.access.quoted import Quoted
 from parachuted.access.session_taint import SessionTaints
 from parachuted.agents import Backend, Job, Limits
 from parachuted.agents.at_work import AtWork, Working
+from parachuted.agents.digest import find_generated
 from parachuted.bubbling import Review, Reviews, Watches
+from parachuted.bubbling.trie import Match
 from parachuted.errors import (
     ActRefusedError,
     AgentFailedError,
@@ -38,8 +40,9 @@ from parachuted.tools.briefing import SYSTEM_PROMPT, changed_notes, prompt_for
 from parachuted.tools.context_files import ContextFiles, Grant, finished
 from parachuted.tools.hooked import AgentHooks, Asker, Unasked, saw_source
 from parachuted.tools.undo import Undo
-from parachuted.vault import Author, History, Index, Objects, Store, VaultPath, printable
+from parachuted.vault import Author, History, Index, Objects, Store, VaultPath, parse_note, printable
 from parachuted.vault.conflicts import conflict_line
+from parachuted.vault.link_setting import link_setting
 
 log = logging.getLogger(__name__)
 
@@ -147,8 +150,9 @@ class Curator:
         """In a thread, since it reads: the agent's tools, and what it will be told."""
         parts, watcher = self._parts, VaultPath(task.watcher)
         reviews = [review for review in looked if review.asked or review.source or review.base != (review.reviewing or None)]
-        changes = changed_notes(reviews, parts.objects)
-        grant = _grant(watcher, [review for review in reviews if review.reviewing], parts.watches.watched_by(watcher))
+        changes = changed_notes(reviews, parts.objects, self._match_of(watcher))
+        watched = sorted(parts.watches.watched_by(watcher), key=self._modified, reverse=True)
+        grant = _grant(watcher, [review for review in reviews if review.reviewing], watched)
         files = ContextFiles(
             store=parts.store, grant=grant, author=Author(by=NAME, run=str(task.run), causes=task.causes), clock=parts.clock,
             origins=parts.origins,
@@ -159,6 +163,29 @@ class Curator:
             prompt=prompt_for(watcher, self._own_text(files), changes), quoted=files.quoted,
         )  # fmt: skip
         return files, account
+
+    def _match_of(self, watcher: str) -> Callable[[str], Match | None]:
+        """By which of its patterns the watcher watches a path."""
+        return lambda path: next((match for match in self._parts.watches.watchers_of(path) if match.watcher == watcher), None)
+
+    def _modified(self, path: str) -> int:
+        entry = self._parts.index.get(path)
+        return entry.mtime_ns if entry is not None else 0
+
+    def _generated(self, own: VaultPath) -> tuple[str, ...] | None:
+        """The lines of the generated section as a run left them, where somebody has edited it since. Blocks on the disk."""
+        try:
+            present = find_generated(parse_note(self._parts.store.read(own).data))
+        except ParachuteError:  # the agent will be told the same
+            return None
+        if present is None or not present.is_edited:
+            return None
+        for write in reversed(self._parts.history.writes_of(own)):
+            data = self._parts.objects.get(write.after) if write.author.by == NAME and write.after is not None else None
+            then = find_generated(parse_note(data)) if data is not None else None
+            if then is not None and then.check == present.check and not then.is_edited:
+                return then.inside
+        return None
 
     def _recall(self, files: ContextFiles, reviews: Sequence[Review], watcher: str) -> None:
         """What it has read before it begins: the differences that it is told, and all of the session that it goes on with."""
@@ -199,6 +226,9 @@ class Curator:
             tools=hooks.tools(audit.tools(files.tools())),
             limits=self._limits, changes=tuple(account.changes), at=account.started, session_id=self._session(task.watcher),
             agent=NAME, causes=task.causes, ended=hooks.ended,
+            watched=len(files.grant.watched) - len(files.grant.past) + files.grant.left_out,
+            links=await asyncio.to_thread(link_setting, self._parts.store.folder),
+            generated=await asyncio.to_thread(self._generated, files.grant.own),
         )  # fmt: skip
         try:
             await self._follow(job, account, audit)
@@ -341,12 +371,15 @@ def settle(reviews: Reviews, looked: Review, present: str | None, at: datetime, 
         reviews.saw(looked, present, at)
 
 
-def _grant(watcher: VaultPath, present: Iterable[Review], watched: Iterable[VaultPath]) -> Grant:
+def _grant(watcher: VaultPath, present: Iterable[Review], watched: Sequence[VaultPath]) -> Grant:
     """What the one function that grants says, as the tools of a curator take it."""
     changed = [VaultPath(review.path) for review in present]
-    paths = tuple(dict.fromkeys([*changed, *watched]))[:_MOST_WATCHED]
-    granted = curator_grant(own=watcher, watched=paths)
-    return Grant(own=watcher, watched=tuple(path for path in paths if granted.may_read(path)), is_writable=granted.may_write(watcher))
+    paths = tuple(path for path in dict.fromkeys([*changed, *watched]) if path != watcher)
+    granted = curator_grant(own=watcher, watched=paths[:_MOST_WATCHED])
+    return Grant(
+        own=watcher, watched=tuple(path for path in paths[:_MOST_WATCHED] if granted.may_read(path)),
+        is_writable=granted.may_write(watcher), past=frozenset(changed).difference(watched), left_out=len(paths[_MOST_WATCHED:]),
+    )  # fmt: skip
 
 
 def _outcome(files: ContextFiles, account: Account) -> Outcome:

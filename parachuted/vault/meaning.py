@@ -24,13 +24,18 @@ _UNTITLED = "(untitled)"
 
 def meaning(data: bytes) -> Meaning:
     """What a note says. A section's own text ends at its first subsection; of headings of the same path the later ones are numbered."""
-    note = parse_note(data)
-    if not (note.outline.complete and _is_text(data)):
-        return {WHOLE: _digest(data)}
+    units = unit_texts(parse_note(data))
+    return {WHOLE: _digest(data)} if units is None else {name: _digest(" ".join(text.split()).encode()) for name, text in units.items()}
+
+
+def unit_texts(note: Note) -> dict[str, str] | None:
+    """The text of each unit, that of a key as JSON; None where the note cannot be told apart into parts."""
+    if not (note.outline.complete and _is_text(note.data)):
+        return None
     units: dict[str, str] = {}
     used: dict[str, int] = {}
     for name, text in _parts(note):
-        units[_numbered(name, used)] = _digest(" ".join(text.split()).encode())
+        units[_numbered(name, used)] = text
     return units
 
 

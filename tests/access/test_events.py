@@ -52,7 +52,7 @@ SEEN = {
     "file.modified": {"path": "Projects/a.md", **CHANGE},
     "file.deleted": {"path": "Projects/a.md", **CHANGE},
     "file.moved": {"path": "Projects/a.md", "from": "Projects/b.md", **CHANGE},
-    "watch.declared": {"watcher": "Projects/a.md", "patterns": ["*"], "problems": []},
+    "watch.declared": {"watcher": "Projects/a.md", "patterns": ["*"], "problems": [], "unmatched": []},
     "watch.removed": {"watcher": "Projects/a.md"},
     "task.queued": {"task": "t", "watcher": "Projects/a.md", "paths": ["Projects/b.md"], "causes": [], "due": "x"},
     "task.started": {"task": "t", "watcher": "Projects/a.md", "run": "r", "backend": "offline"},

@@ -1,4 +1,4 @@
-"""The digest: what it tells, and that nothing in another note can break the note it is put into."""
+"""The digest: what it tells, what it keeps of a person's, and that nothing in another note can break the note it is put into."""
 
 from __future__ import annotations
 
@@ -10,178 +10,170 @@ from hypothesis import strategies as st
 
 from parachuted.agents import ChangedNote
 from parachuted.agents.digest import (
-    KEPT,
-    extract_note,
+    BEGIN,
+    compose,
+    find_generated,
     is_foreign,
     is_same,
-    name_of,
-    plain,
-    with_what_stands_below,
+    is_switched_off,
     write_digest,
     write_history,
 )
+from parachuted.agents.extract import extract_note
+from parachuted.agents.news import News
 from parachuted.vault import parse_note
 
-GARDEN = """---
-watch: "../"
----
-# Garden
-
-> Something to eat
-> by summer.
-
-## Facts
-> not this quote
-## Current Focus
-<!-- what is actively worked on -->
-- [ ] Sow beans
-
-- Build *the* bed with [Ann](../people/ann.md)
-```
-- not this
-```
-1. Water
-- One too many
-## History
-"""
+GARDEN = "# Garden\n\n> Something to eat\n\n## Current Focus\n- Sow beans\n- Water\n"
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
+def section(text: str, *, below: str = ""):
+    return parse_note(f"# V\n\n## Watching\n{text}\n{below}\n## History\n".encode())
+
+
+def generated(*names: str):
+    digest = write_digest("AGENTS.md", [extract_note(f"{name}/AGENTS.md", f"# {name}\n") for name in names])
+    return digest, compose(parse_note(b"# V\n"), digest, None)
+
+
 def test_a_bullet_tells_title_description_and_the_first_lines_of_the_focus():
-    extracts = [extract_note("Projects/Allotment #2/AGENTS.md", GARDEN), extract_note("Areas/Müller/AGENTS.md", "no marks at all")]
+    extracts = [extract_note("Projects/Allotment #2/AGENTS.md", GARDEN), extract_note("Areas/Müller/AGENTS.md", "- no marks at all")]
 
-    assert write_digest("Projects/AGENTS.md", extracts) == (
-        "- [Müller](../Areas/Müller/AGENTS.md)\n"
-        "- [Garden](Allotment%20%232/AGENTS.md) — Something to eat\n"
-        "  - Sow beans\n"
-        "  - Build *the* bed with Ann\n"
-        "  - Water\n"
-        "<!-- kept by parachuted (offline, no model): edits above are overwritten -->"
-    )
-
-
-def test_many_notes_are_counted_and_none_is_said_so():
-    many = [extract_note(f"P/{number:03}/AGENTS.md", "") for number in range(203)]
-
-    assert write_digest("AGENTS.md", many).splitlines()[-2:] == ["- and 3 more", KEPT]
-    assert write_digest("AGENTS.md", []).splitlines() == ["- nothing yet", KEPT]
+    assert write_digest("Projects/AGENTS.md", extracts).split("\n") == [
+        BEGIN,
+        "",
+        "- [Müller](../Areas/Müller/AGENTS.md)",
+        "- [Garden](Allotment%20%232/AGENTS.md) — Something to eat",
+        "  - Sow beans",
+        "  - Water",
+    ]
 
 
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        ("Projects/garden/AGENTS.md", "garden"),
-        ("a/CLAUDE.md", "a"),
-        ("AGENTS.md", "the vault"),
-        ("Notes/Beans.md", "Beans"),
-        ("x", "x"),
-        ("\udcff/AGENTS.md", "a note"),
-    ],
-)
-def test_a_note_without_a_title_goes_by_its_place(path, name):
-    assert name_of(path) == name
+def test_of_many_notes_each_folder_is_one_item_and_what_is_left_out_is_counted():
+    many = [extract_note(f"P/{number % 2}/n{number:03}.md", "") for number in range(203)]
+    lines = write_digest("AGENTS.md", many, watched=300).splitlines()
+
+    assert [line for line in lines if line.startswith("- ")] == ["- P/0 (102)", "- P/1 (98)", "- and 100 more"]
+    assert "  - [n000](P/0/n000.md)" in lines
+    assert write_digest("AGENTS.md", []).splitlines() == [BEGIN, "", "- nothing yet"]
 
 
-def test_history_tells_what_changed_where_and_stops_at_ten():
+def test_history_tells_what_changed_and_stops_at_ten():
     changes = [
-        ChangedNote(path="P/a/AGENTS.md", kind="modified", units=("Facts", "@status")),
-        ChangedNote(path="P/b/AGENTS.md", kind="created"),
-        ChangedNote(path="P/c/AGENTS.md", kind="deleted"),
-        ChangedNote(path="P/d/AGENTS.md", kind="moved"),
-        ChangedNote(path="P/e/AGENTS.md", kind="modified"),
-        ChangedNote(path="P/f/AGENTS.md", kind="modified", units=tuple(f"S{number}" for number in range(10))),
+        ChangedNote(path="P/a/AGENTS.md", kind="modified", title="Alpha", news=(News(label="status", items=("customer (was lead)",)),)),
+        ChangedNote(
+            path="P/b/AGENTS.md", kind="modified",
+            news=(News(label="Focus", items=("closed [x] a", "b")), News(label="", items=("c",)), News(label="due", items=("today",))),
+        ),
+        ChangedNote(path="P/c/AGENTS.md", kind="created", news=(News(label="", items=("All of it",)),)),
+        ChangedNote(path="P/d/AGENTS.md", kind="deleted"),
+        ChangedNote(path="P/e/AGENTS.md", kind="moved", source="P/old.md"),
+        ChangedNote(path="P/f/AGENTS.md", kind="modified", units=("Facts",)),
         *[ChangedNote(path=f"P/{number}/AGENTS.md", kind="created") for number in range(6)],
+    ]  # fmt: skip
+    lines = write_history("P/AGENTS.md", changes, NOON).splitlines()
+
+    assert lines[:10] == [
+        "- 2026-11-21: [Alpha](a/AGENTS.md): status: customer (was lead)",
+        "- 2026-11-21: [b](b/AGENTS.md)",
+        "  - Focus",
+        "    - closed [x] a",
+        "    - b",
+        "  - c",
+        "  - due: today",
+        "- 2026-11-21: [c](c/AGENTS.md): new: All of it",
+        "- 2026-11-21: d: deleted",
+        "- 2026-11-21: [e](e/AGENTS.md): moved from P/old.md",
     ]
-    lines = write_history("P/AGENTS.md", changes, {"P/a/AGENTS.md": "Alpha"}, NOON).splitlines()
+    assert lines[10] == "- 2026-11-21: [f](f/AGENTS.md): changed"
+    assert lines[-1] == "- and 2 more"
 
-    assert lines[:6] == [
-        "- 2026-11-21: [Alpha](a/AGENTS.md): Facts, @status changed",
-        "- 2026-11-21: [b](b/AGENTS.md): created",
-        "- 2026-11-21: c: deleted",
-        "- 2026-11-21: [d](d/AGENTS.md): moved",
-        "- 2026-11-21: [e](e/AGENTS.md): changed",
-        "- 2026-11-21: [f](f/AGENTS.md): S0, S1, S2, S3, S4, S5, S6, S7 and 2 more changed",
+
+def test_a_folder_that_moved_is_one_line():
+    changes = [ChangedNote(path=f"P/allotment/{name}.md", source=f"P/garden/{name}.md", kind="moved") for name in "abc"]
+    away = [ChangedNote(path=f"Old/shed/x/{name}.md", target=f"Archive/2026/shed/x/{name}.md", kind="moved") for name in "ab"]
+
+    assert write_history("A.md", [*changes, *away], NOON).splitlines() == [
+        "- 2026-11-21: 3 notes moved from P/garden to P/allotment",
+        "- 2026-11-21: 2 notes moved from Old/shed to Archive/2026/shed, which is not watched",
     ]
-    assert lines[10:] == ["- and 2 more"]
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("## History", "History"),
-        ("> - 1. # deep", "deep"),
-        ("- [x] done", "done"),
-        ("> [!note]- Callout", "Callout"),
-        ("<!-- hidden", "hidden"),
-        ("<!<!---- x", "\\<! x"),
-        ("a -> b", "a -> b"),
-        ("a --> b", "a b"),
-        ("a -%%-> b", "a b"),
-        ("<[](x)!--y", "y"),
-        ("`%%``x", "x"),
-        ("%%# %%# x", "x"),
-        ("a %% b", "a b"),
-        ("```python", "python"),
-        ("~~~~", ""),
-        ("---", ""),
-        ("===", ""),
-        ("| --- |", ""),
-        ("<details>", "\\<details>"),
-        ("a](http://evil) [b", "a\\](http://evil) \\[b"),
-        ("[[Garden|the garden]] and ![[pic.png]]", "the garden and pic.png"),
-        ("![pixel](http://evil/x.png) see [this](a(b).md", "pixel see \\[this\\](a(b).md"),
-        ("[x]: http://evil", "\\[x\\]: http://evil"),
-        ("back\\", "back\\\\"),
-        ("one `tick", "one 'tick"),
-        ("a\u2028## b\x00\x1b[31m\u202ec\ud800", "a ## b \\[31mc"),
-        ("👩\u200d🌾 farmer", "👩\u200d🌾 farmer"),
-        ("#tag stays", "#tag stays"),
-    ],
-)
-def test_marks_are_taken_off_or_escaped(text, line):
-    assert plain(text) == line
+def test_a_note_that_moved_out_of_what_is_watched_is_told_with_its_place():
+    change = ChangedNote(path="P/a.md", target="Archive/a.md", kind="moved", title="Alpha")
+
+    assert write_history("A.md", [change], NOON) == "- 2026-11-21: [Alpha](Archive/a.md): moved to Archive/a.md, which is not watched"
 
 
-def test_a_line_is_cut():
-    assert plain("x" * 1000) == "x" * 199 + "…"
-    assert len(plain("[" + "x" * 10_000_000)) <= 201
+def test_the_section_says_first_that_it_is_generated_and_knows_itself_again():
+    digest, text = generated("a")
+    windows = parse_note(f"# V\n## Watching\n{text}\n".replace("\n", "\r\n").encode())
+
+    assert text.startswith("*Generated by parachuted (offline, no model).")
+    assert is_same(section(text), digest)
+    assert is_same(windows, digest)
+    assert not is_same(parse_note(b"# V\n"), digest)
 
 
-def test_a_section_is_kept_until_a_person_takes_the_mark_away():
-    content = write_digest("AGENTS.md", [extract_note("a/AGENTS.md", GARDEN)])
-    kept, windows = f"# V\n## Watching\n\n{content}\n\n## History\n", f"# V\r\n## Watching\r\n{content}\r\n".replace("\n", "\r\n")
+def test_a_section_without_our_mark_is_a_persons():
+    _digest, text = generated("a")
 
-    assert is_same(parse_note(kept.encode()), content)
-    assert is_same(parse_note(windows.replace("\r\r", "\r").encode()), content)
-    assert not is_same(parse_note(b"# V\n"), content)
-    assert not is_foreign(parse_note(kept.encode()))
-    assert not is_foreign(parse_note(b"# V\n## Watching\n\n"))
-    assert is_foreign(parse_note(kept.replace(KEPT, "").encode()))
+    assert not is_foreign(section(text))
+    assert not is_foreign(section(""))
+    assert is_foreign(section("The birds."))
+    assert is_foreign(section(text.rpartition("\n")[0]))
+
+
+@pytest.mark.parametrize(("value", "is_off"), [("false", True), ("No", True), ("true", False), ("[a]", False)])
+def test_it_is_switched_off_by_a_key(value, is_off):
+    assert is_switched_off(parse_note(f"---\ndigest: {value}\n---\n".encode())) is is_off
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_what_a_person_wrote_in_the_section_moves_below_it(is_known):
+    _digest, text = generated("a")
+    note = section(text.replace("- [a]", "my *own* line\n\n- [x] done\n- [a]"), below="\nbelow already\n")
+    new, _text = generated("a", "b")
+    composed = compose(note, new, find_generated(section(text)).inside if is_known else None)
+
+    assert composed.startswith(f"{new}\n<!-- end")
+    assert composed.partition("-->\n")[2] == "\nmy *own* line\n- [x] done\n\nbelow already"
+    assert not find_generated(section(composed)).is_edited
+
+
+def test_a_generated_line_that_a_person_changed_is_kept_as_they_wrote_it():
+    digest, text = generated("a", "b")
+    before = find_generated(section(text)).inside
+    composed = compose(section(text.replace("[b](b/AGENTS.md)", "[b](b/AGENTS.md) is late!")), digest, before)
+
+    assert composed.partition("-->\n")[2].strip() == "- [b](b/AGENTS.md) is late!"
+
+
+def test_where_nothing_was_edited_old_lines_go():
+    _old, text = generated("a", "b")
+    new, _text = generated("a")
+
+    assert compose(section(text), new, None).endswith(") -->")
 
 
 HOSTILE = st.text(st.sampled_from("#-*+>`~<!%[]()|\\=: \n\r\tax1.\u2028\u202e\ufeff\udcff\0/")) | st.text()
 
 
-@given(title=HOSTILE, description=HOSTILE, focus=HOSTILE, folder=HOSTILE, unit=HOSTILE)
+@given(title=HOSTILE, description=HOSTILE, focus=HOSTILE, folder=HOSTILE, item=HOSTILE)
 @settings(max_examples=150, deadline=None)
-def test_no_text_of_another_note_breaks_the_structure(title, description, focus, folder, unit):
+def test_no_text_of_another_note_breaks_the_structure(title, description, focus, folder, item):
     path = f"P/{folder.replace('/', '').replace(chr(0), '') or 'x'}/AGENTS.md"
     extract = extract_note(path, f"# {title}\n> {description}\n## Current Focus\n{focus}")
-    change = ChangedNote(path=path, kind="modified", units=(unit, "Facts"))
-    digest = write_digest("AGENTS.md", [extract])
-    history = write_history("AGENTS.md", [change], {path: extract.title}, NOON)
-    note = parse_note(f"# V\n\n## Watching\n{digest}\n\n## History\n{history}\n".encode("utf-8", "surrogateescape"))
+    change = ChangedNote(path=path, kind="moved", title=extract.title, source=f"Q/{item.replace(chr(10), '')}")
+    for style in ("markdown", "wiki"):
+        digest = write_digest("AGENTS.md", [extract], style=style)
+        text = compose(parse_note(b"# V\n"), digest, None)
+        history = write_history("AGENTS.md", [change], NOON, style)
+        note = parse_note(f"# V\n\n## Watching\n{text}\n\n## History\n{history}\n".encode("utf-8", "surrogateescape"))
 
-    assert [section.title for section in note.sections] == ["V", "Watching", "History"]
-    assert is_same(note, digest)
-    assert [line for line in digest.split("\n") if not line.startswith(("- [", "  - "))] == [KEPT]
-    assert (digest + history).count("<!--") == 1
-    assert len(history.split("\n")) == 1
-    assert digest.count("](") >= 1
-    digest.encode()
-
-
-def test_what_a_person_added_below_our_line_stays():
-    note = parse_note(f"# All\n\n## Watching\n\n- old\n{KEPT}\nmy quick note\n".encode())
-
-    assert with_what_stands_below(note, f"- new\n{KEPT}") == f"- new\n{KEPT}\n\nmy quick note"
+        assert [section.title for section in note.sections] == ["V", "Watching", "History"]
+        assert is_same(note, digest)
+        assert [line for line in digest.split("\n") if not line.startswith(("- [", "  - "))] == [BEGIN, ""]
+        assert (text + history).count("<!--") == 1
+        assert len(history.split("\n")) == 1
+        digest.encode()

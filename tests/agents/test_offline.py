@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
 from parachuted.agents import Called, ChangedNote, Finished, OfflineBackend, Said, Tool, ToolResult
-from parachuted.agents.digest import KEPT
+from parachuted.agents.digest import BEGIN, find_generated
+from parachuted.agents.news import News
 from parachuted.errors import AgentFailedError
 from parachuted.vault import parse_note
 
 ROOT = "# My vault\n\n> All of it.\n\n## Facts\n- mine\n\n## History\n"
 GARDEN = "# Garden\n\n> Something to eat\n\n## Current Focus\n- Sow beans\n"
-CHANGE = ChangedNote(path="P/garden/AGENTS.md", kind="modified", units=("Current Focus",))
+CHANGE = ChangedNote(
+    path="P/garden/AGENTS.md", kind="modified", title="Garden", news=(News(label="Current Focus", items=("Sow beans",)),)
+)  # fmt: skip
 
 
 class Shelf:
@@ -44,7 +49,7 @@ class Shelf:
 
     async def read(self, arguments):
         text = self.notes.get(arguments["file_path"])
-        return ToolResult(text=text or "there is no such note", is_error=text is None)
+        return ToolResult(text="there is no such note" if text is None else text, is_error=text is None)
 
     async def update(self, arguments):
         path, name, content = arguments["file_path"], arguments["section"], arguments["content"]
@@ -81,10 +86,12 @@ def called(outcome):
 async def test_a_change_is_told_in_the_digest_and_in_the_history(shelf, offline):
     outcome = await offline(CHANGE)
 
-    assert shelf.notes["AGENTS.md"] == (
-        ROOT + "\n- 2026-11-21: [Garden](P/garden/AGENTS.md): Current Focus changed\n"
-        "## Watching\n- [Garden](P/garden/AGENTS.md) — Something to eat\n  - Sow beans\n- [House](P/house/AGENTS.md)\n" + KEPT + "\n"
-    )
+    note = parse_note(shelf.notes["AGENTS.md"].encode())
+    assert find_generated(note).inside == (
+        BEGIN, "- [Garden](P/garden/AGENTS.md) — Something to eat", "  - Sow beans", "- [House](P/house/AGENTS.md)"
+    )  # fmt: skip
+    assert note.text(note.section("History").own).strip() == "- 2026-11-21: [Garden](P/garden/AGENTS.md): Current Focus: Sow beans"
+    assert shelf.notes["AGENTS.md"].startswith(ROOT)
     assert called(outcome)[-2:] == [("update_context", "Watching"), ("update_context", "History")]
     assert outcome.account == Finished(cost_usd=0.0, input_tokens=0, output_tokens=0, turns=6)
 
@@ -125,7 +132,7 @@ async def test_a_section_of_that_name_that_a_person_wrote_is_left_alone(shelf, o
 
 
 async def test_a_watched_file_that_cannot_be_read_keeps_its_place(shelf, offline):
-    shelf.notes["P/house/AGENTS.md"] = ""
+    shelf.notes["P/house/AGENTS.md"] = None
     outcome = await offline()
 
     assert outcome.error is None
@@ -169,7 +176,72 @@ async def test_a_listing_with_nothing_in_it_is_no_failure(shelf, job, run, listi
     outcome = await run(OfflineBackend(), job(tools=tuple(tools)))
 
     assert outcome.error is None
-    assert f"- nothing yet\n{KEPT}" in shelf.notes["AGENTS.md"]
+    assert "- nothing yet\n<!-- end of" in shelf.notes["AGENTS.md"]
+
+
+async def test_a_section_that_is_switched_off_is_not_written(shelf, offline):
+    shelf.notes["AGENTS.md"] = f"---\ndigest: false\n---\n{ROOT}"
+    outcome = await offline(CHANGE)
+
+    assert "Watching" not in shelf.notes["AGENTS.md"]
+    assert [call for call in called(outcome) if call[0] == "update_context"] == [("update_context", "History")]
+
+
+async def test_an_edit_in_the_section_is_moved_below_it(shelf, offline):
+    await offline(CHANGE)
+    shelf.notes["AGENTS.md"] = shelf.notes["AGENTS.md"].replace("- [House]", "- call the roofer!\n- [House]")
+    await offline()
+
+    note = parse_note(shelf.notes["AGENTS.md"].encode())
+    assert find_generated(note).below == "- call the roofer!"
+    assert not find_generated(note).is_edited
+
+
+async def test_a_save_between_reading_and_writing_has_it_decided_again(shelf, job, run):
+    refusals = iter([True, False])
+
+    async def refuse_once(arguments):
+        if next(refusals, False):
+            return ToolResult(text="a person changed this section meanwhile", is_error=True)
+        return await shelf.update(arguments)
+
+    tools = [replace(it, call=refuse_once) if it.name == "update_context" else it for it in shelf.tools()]
+    outcome = await run(OfflineBackend(), job(tools=tuple(tools)))
+
+    assert outcome.error is None
+    assert "- [House]" in shelf.notes["AGENTS.md"]
+
+
+async def test_links_are_written_as_the_vault_says_or_else_as_its_notes_do(shelf, offline):
+    shelf.notes["P/house/AGENTS.md"] = "# House\nwith [[Ann]]\n"
+    await offline()
+    assert "- [[P/house/AGENTS|House]]" in shelf.notes["AGENTS.md"]
+
+    await offline(links="markdown")
+    assert "- [House](P/house/AGENTS.md)" in shelf.notes["AGENTS.md"]
+
+
+async def test_days_are_those_of_the_place_where_it_runs(shelf, offline, monkeypatch):
+    monkeypatch.setenv("TZ", "Pacific/Auckland")
+    time.tzset()
+    try:
+        await offline(CHANGE, at=datetime(2026, 11, 21, 23, 30, tzinfo=UTC))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+    assert "- 2026-11-22: [Garden]" in shelf.notes["AGENTS.md"]
+
+
+async def test_a_listing_with_a_remark_behind_it_is_read(shelf, job, run):
+    async def tell(_arguments):
+        return ToolResult(text='[{"path": "P/house/AGENTS.md", "level": "watched"}]\n(3 more are watched than one run may read)')
+
+    tools = [replace(it, call=tell) if it.name == "list_context_files" else it for it in shelf.tools()]
+    outcome = await run(OfflineBackend(), job(tools=tuple(tools), watched=4))
+
+    assert outcome.error is None
+    assert "- [House](P/house/AGENTS.md)\n- and 3 more\n" in shelf.notes["AGENTS.md"]
 
 
 async def test_its_time_is_limited(shelf, job, run):

@@ -333,7 +333,7 @@ async def test_a_watcher_is_known_as_soon_as_it_is_saved(desk: Desk):
     await desk.look(desk.change("w", watching("a.md")), desk.change("a", B))
 
     assert desk.waiting() == ["w"]
-    assert desk.told("watch.declared") == [{"watcher": "w.md", "patterns": ["a.md"], "problems": []}]
+    assert desk.told("watch.declared") == [{"watcher": "w.md", "patterns": ["a.md"], "problems": [], "unmatched": []}]
 
 
 async def test_what_is_there_when_a_watcher_begins_to_watch_counts_as_seen(desk: Desk):

@@ -57,7 +57,7 @@ async def test_after_an_undo_the_next_edit_is_followed_as_ever(live: Live, vault
         await life.settled()
 
         assert "harvest" in texts(vault)["b"]
-        assert "sow" not in texts(vault)["b"]
+        assert "- sow" not in texts(vault)["b"].partition("## Watching")[2]
 
 
 async def test_what_people_wrote_since_stays_and_what_stood_in_the_way_is_told(live: Live, vault: Path):
@@ -130,8 +130,8 @@ async def test_an_undo_of_what_a_note_of_another_folder_followed_leaves_that_alo
         first, second = (str(run["run"]) for run in life.told("run.finished"))
         await undo(life, second)
 
-        assert "[a](a/AGENTS.md): Current Focus changed" in texts(vault)["vault"]
-        assert "[b](b/AGENTS.md): Current Focus changed" not in texts(vault)["vault"]
+        assert "[a](a/AGENTS.md): Current Focus: new" in texts(vault)["vault"]
+        assert "[b](b/AGENTS.md): Current Focus: new" not in texts(vault)["vault"]
         assert life.daemon.history.run(first)["undone"] is None
 
 

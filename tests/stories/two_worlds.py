@@ -143,6 +143,7 @@ async def happen(world: World) -> None:
     save(vault / "Private/coming.md", "# Coming\n\n## Facts\n\nnothing to hide\n")
     await life.settled()
     await post(life, "/api/notes/Private%2Fcoming.md/move".replace("%2F", "/"), {"to": "Shop/came.md"})
+    await life.settled()  # or it depends on the clock whether both moves are one task
     await post(life, "/api/notes/Shop/leaving.md/move", {"to": "Private/left.md"})
     await life.settled()
     left = vault / "Private/left.md"

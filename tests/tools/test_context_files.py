@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from parachuted.access.origin import Origin
 from parachuted.access.origins import Origins
 from parachuted.state import open_state
-from parachuted.tools.context_files import description_of, finished
+from parachuted.tools.context_files import finished
 from parachuted.vault import digest_of, parse_note
 from tests.tools.conftest import OWN, Bench
 
@@ -340,14 +340,6 @@ async def test_no_text_makes_history_shorter_or_moves_a_heading(bench: Bench, se
     assert own[:4] == ["Garden", "Facts", "Current Focus", "History"]
     assert "- 2025-12-31: begun\n" in note.text(note.section("History").body)
     assert note.values == {"watch": ["a"]}
-
-
-@pytest.mark.parametrize(
-    ("text", "description"),
-    [("> One.\n> Two.\n", "One."), ("# A\n\n>One\n", "One"), ("# A\n", None), (">\n> x\n", None), ("---\nd: '> no'\n---\n> Yes\n", "Yes")],
-)
-def test_a_note_is_described_by_its_first_quotation(text: str, description: str | None):
-    assert description_of(parse_note(text.encode())) == description
 
 
 async def test_who_reads_a_strangers_text_is_marked_by_it_and_writes_no_more_trusted_text(stranger: Bench):

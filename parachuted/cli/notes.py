@@ -1,0 +1,93 @@
+"""Notes: found by their words, read and made from the command line."""
+
+from __future__ import annotations
+
+import html
+import re
+import sys
+from argparse import Namespace
+
+from parachuted.cli.ask import in_vault, quoted
+from parachuted.cli.client import ask, fetch
+from parachuted.cli.show import count, escape, say, say_json
+from parachuted.errors import ParachuteError
+
+_MOST = 100
+_SUFFIXES = (".md", ".markdown")
+_MARK = re.compile(r"</?mark>")
+
+
+def search(options: Namespace) -> int:
+    """`parachute search WORDS`."""
+    limit = max(1, min(options.limit, _MOST))
+    answer = ask("GET", f"/api/search?q={quoted(' '.join(options.words))}&in={quoted(options.folder)}&limit={limit}")
+    if options.json:
+        say_json(answer)
+        return 0
+    for hit in answer["results"]:
+        title = f"  ({hit['title']})" if hit["title"] not in {hit["path"], hit["path"].rpartition("/")[2].rpartition(".")[0]} else ""
+        say(f"{hit['path']}{title}")
+        snippet = " ".join(html.unescape(_MARK.sub("", hit["snippet"])).split())
+        if snippet:
+            say(f"    {snippet}")
+    if answer["indexing"]:
+        say("The vault is still being indexed, so there may be more.")
+    elif not answer["results"]:
+        say("Nothing is found.")
+    return 0
+
+
+def read(options: Namespace) -> int:
+    """`parachute read FILE`."""
+    address = f"/api/notes/{_named(options.file)}"
+    if options.json:
+        say_json(ask("GET", f"{address}?as=json"))
+        return 0
+    text = _section(ask("GET", f"{address}?as=json"), options.section) if options.section else fetch(f"{address}?as=raw")
+    if sys.stdout.isatty():  # a program gets each byte; a terminal nothing that would move its cursor
+        say(escape(text.decode("utf-8", "replace")).removesuffix("\n"))
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text)
+        sys.stdout.buffer.flush()
+    return 0
+
+
+def new(options: Namespace) -> int:
+    """`parachute new FILE [TEXT]`."""
+    path = _path(options.file)
+    text = sys.stdin.read() if options.text == "-" else options.text
+    if text is None:
+        text = f"# {path.rpartition('/')[2].rpartition('.')[0]}\n"
+    answer = ask("PUT", f"/api/notes/{_named(options.file)}", {"content": text if text.endswith("\n") else f"{text}\n"}, only_new=True)
+    if options.json:
+        say_json(answer)
+    else:
+        say(f"Made {answer['path']}.")
+    return 0
+
+
+def _path(file: str) -> str:
+    path = in_vault(file)
+    return path if path.endswith(_SUFFIXES) else f"{path}.md"
+
+
+def _named(file: str) -> str:
+    return "/".join(map(quoted, _path(file).split("/")))
+
+
+def _section(note: dict[str, object], name: str) -> bytes:
+    """A section with those below it."""
+    sections: list[dict[str, object]] = note["sections"]  # type: ignore[assignment]
+    wanted = name.strip().lstrip("#").strip().casefold()
+    start = next((number for number, one in enumerate(sections) if str(one["title"]).casefold() == wanted), None)
+    if start is None:
+        titles = ", ".join(str(one["title"]) for one in sections)
+        raise ParachuteError(
+            f"{note['path']} has no section {name}" + (f"; it has {count(len(sections), 'section')}: {titles}" if titles else "")
+        )
+    level = int(str(sections[start]["level"]))
+    below = next((number for number, one in enumerate(sections[start + 1 :], start + 1) if int(str(one["level"])) <= level), len(sections))
+    return "".join(f"{'#' * int(str(one['level']))} {one['title']}\n{one['content']}" for one in sections[start:below]).encode(
+        "utf-8", "replace"
+    )

@@ -1,0 +1,53 @@
+"""Matching: whether one note is among those that a query lists, told from its text alone and as the index would tell it. Pure."""
+
+from __future__ import annotations
+
+from parachuted.search.card import Card, Field, make_card
+from parachuted.search.rows import Filter, NoteQuery
+from parachuted.search.values import measure
+from parachuted.search.words import plain, storable
+
+
+def matching(queries: list[NoteQuery], path: str, data: bytes, modified: float) -> list[bool]:
+    """For each query whether the note fulfils it. `modified` in seconds since 1970. Never raises on content."""
+    card = make_card(path, data, modified)
+    return [_matches(query, card) for query in queries]
+
+
+def _matches(query: NoteQuery, card: Card) -> bool:
+    if query.folder and not card.path.startswith(query.folder.rstrip("/") + "/"):
+        return False
+    if query.tag:
+        tag = plain(storable(query.tag)).strip("#/")
+        if not any(one == tag or one.startswith(f"{tag}/") for one in map(plain, card.tags)):
+            return False
+    return all(_fulfils(one, card) for one in query.filters)
+
+
+def _fulfils(one: Filter, card: Card) -> bool:
+    fields = _fields(card, one.key)
+    if one.op == "exists":
+        return bool(fields) is (one.value not in (False, "false", "0", "no"))
+    texts = list(one.value) if isinstance(one.value, tuple) else str(one.value).split(",") if one.op == "in" else [str(one.value)]
+    found = any(_compares("eq" if one.op in {"in", "ne"} else one.op, text.strip(), field) for text in texts for field in fields)
+    return not found if one.op == "ne" else found
+
+
+def _fields(card: Card, key: str) -> list[Field]:
+    """The values of that key; title, size and modified are the note's own."""
+    if key == "title":
+        return [Field(key, 0, card.title, "text", 0.0)]
+    if key in {"modified", "size"}:
+        return [Field(key, 0, "", kind, float(getattr(card, key))) for kind in ("number", "moment")]
+    return [field._replace(key="") for field in card.fields if field.key == plain(storable(key))]
+
+
+def _compares(op: str, text: str, field: Field) -> bool:
+    kind, number = ("text", 0.0) if field.key == "title" else measure(text)
+    folded, wanted = plain(field.text), plain(storable(text))
+    if op == "eq" and folded == wanted and field.text:
+        return True
+    if kind != field.kind:
+        return False
+    here, there = (folded, wanted) if kind == "text" else (field.number, number)
+    return here == there if op == "eq" else here < there if op == "lt" else here > there  # type: ignore[operator]

@@ -1,0 +1,55 @@
+"""What is said where a person looks, of a `watch:` that cannot be read or matches nothing: watches, doctor, and the event at its saving."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.stories.life import Life, Live, note, save
+
+
+async def asked(life: Life, path: str) -> dict[str, object]:
+    async with aiohttp.ClientSession() as session, session.get(life.url + path) as answer:
+        return await answer.json()
+
+
+async def test_a_pattern_that_matches_nothing_is_told_by_watches_doctor_and_at_its_saving(live: Live, vault: Path):
+    save(vault / "Projects/garden/AGENTS.md", note("Garden"))
+    async with live() as life:
+        save(vault / "W.md", note("W", watch=["Projects/*", "Projcts/*"]))
+        await life.until(lambda: life.told("watch.declared"))
+        says = '"Projcts/*" matches nothing: there is no folder Projcts; did you mean Projects?'
+
+        assert life.told("watch.declared")[0]["unmatched"] == [says]
+        (watch,) = (await asked(life, "/api/watches"))["watches"]
+        assert watch["unmatched"] == [says]
+        assert ("W.md", says) in [(one["path"], one["message"]) for one in (await asked(life, "/api/doctor"))["notes"]]
+
+
+@pytest.mark.parametrize(
+    ("watch", "says"),
+    [
+        ("watch: {a: b}", "`watch:` takes texts; one that is a list or a map was ignored"),
+        ("watch: [[Ann]]", "`watch:` takes texts"),
+        ("watch: 5", "`watch:` takes texts; one that is a number"),
+        ("watch:\n  - status: open", "`watch:` takes texts"),
+        ("watch: [", "frontmatter"),
+        ("watch: /etc/*", "The pattern is absolute"),
+    ],
+)
+async def test_a_watch_that_cannot_be_read_is_told_at_its_saving_and_later(live: Live, vault: Path, watch: str, says: str):
+    async with live() as life:
+        save(vault / "W.md", f"---\n{watch}\n---\n# W\n")
+        await life.until(lambda: life.told("watch.declared"))
+
+        assert says in life.told("watch.declared")[0]["problems"][0]
+    async with live() as life:
+        await life.settled()
+        (found,) = (await asked(life, "/api/watches"))["watches"]
+        assert says in found["problems"][0]
+        assert any(says in one["message"] for one in (await asked(life, "/api/doctor"))["notes"])
+        save(vault / "W.md", "# W\n")
+        await life.until(lambda: life.told("watch.removed"))
+        assert (await asked(life, "/api/watches"))["watches"] == []

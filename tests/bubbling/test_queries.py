@@ -1,0 +1,57 @@
+"""Queries: which patterns are queries, and what they ask."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from parachuted.bubbling.patterns import Narrowing, parse_pattern
+from parachuted.bubbling.queries import QueryMatches, is_query, parse_query_terms
+from parachuted.search import Filter
+from parachuted.state import open_state
+
+
+@pytest.mark.parametrize("text", ["Projects/*", "Re: hello.md", "Notes/a:b.md", "*:x", "./tag:x", "10:30.md", "People/@kevin"])
+def test_what_names_a_place_is_no_query(text):
+    assert not is_query(text)
+
+
+def test_terms_are_conditions_that_all_must_hold():
+    query, rest = parse_query_terms('tag:#book/novel folder:Books status:open due:lt:2026-12-01 by:"Frank Herbert" rating:* @status')
+
+    assert (query.asked.tag, query.asked.folder, rest) == ("book/novel", "Books", "@status")
+    assert query.asked.filters == (
+        Filter(key="status", op="eq", value="open"),
+        Filter(key="due", op="lt", value="2026-12-01"),
+        Filter(key="by", op="eq", value="Frank Herbert"),
+        Filter(key="rating", op="exists", value=True),
+    )
+
+
+def test_a_pattern_can_be_narrowed_and_can_leave_out():
+    pattern = parse_pattern("!tag:book #Decisions", "W.md")
+
+    assert (pattern.excludes, pattern.narrowing, pattern.query.text) == (True, Narrowing(mark="#", name="Decisions"), "tag:book")
+
+
+@pytest.mark.parametrize("text", ["tag:a and more", "tag:a tag:b", "status:in progress", " ".join(f"k{number}:v" for number in range(20))])
+def test_what_cannot_be_asked_is_refused(text):
+    with pytest.raises(ValueError, match=r"condition|one `tag:`"):
+        parse_pattern(text, "W.md")
+
+
+def test_what_changes_before_the_index_answers_counts_as_it_is(tmp_path: Path):
+    state = open_state(tmp_path / "journal")
+    matches = QueryMatches(state)
+    query, _rest = parse_query_terms("tag:book")
+    matches.decide(query, "new.md", is_match=True)
+    matches.decide(query, "old.md", is_match=False)
+    matches.answer(query, ["a.md", "old.md"])
+
+    assert set(matches.paths(query)) == {"a.md", "new.md"}
+    assert matches.decide(query, "a.md", is_match=False)
+    assert set(QueryMatches(state).paths(query)) == {"new.md"}
+    matches.forget([])
+    assert not QueryMatches(state).is_known(query)
+    state.close()

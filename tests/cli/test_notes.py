@@ -1,0 +1,39 @@
+"""Notes found, read and made at a terminal."""
+
+from __future__ import annotations
+
+import subprocess
+
+from tests.cli.typed import PARACHUTE, Typed
+
+
+def test_a_note_is_made_found_and_read(running: Typed):
+    assert running.does("new", "Inbox/Stilts", "# Stilts\n\nThe zanzibar walk.\n\n## Facts\n- tall\n\n### Deeper\n- x\n## End") == (
+        "Made Inbox/Stilts.md.\n"
+    )
+    running.until(lambda: running.json("search", "zanzibar")["results"])
+
+    assert "Inbox/Stilts.md\n    # Stilts The zanzibar walk." in running.does("search", "zanzibar", "--in", "Inbox")
+    assert running.does("search", "zanzibar", "--in", "Projects") == "Nothing is found.\n"
+    assert running.does("read", "Inbox/Stilts.md").endswith("- x\n## End\n")
+    assert running.does("read", "Inbox/Stilts", "--section", "facts") == "## Facts\n- tall\n\n### Deeper\n- x\n"
+    assert running.json("read", "Inbox/Stilts")["title"] == "Stilts"
+
+
+def test_what_is_there_is_not_replaced_and_what_is_not_there_is_said(running: Typed):
+    running.does("new", "Inbox/Once")
+
+    assert running.does("read", "Inbox/Once") == "# Once\n"
+    assert "holds something else" in running.fails(1, "new", "Inbox/Once", "other")
+    assert running.does("read", "Inbox/Once") == "# Once\n"
+    assert "Inbox/Never.md" in running.fails(1, "read", "Inbox/Never")
+    assert "has no section Facts" in running.fails(1, "read", "Inbox/Once", "--section", "Facts")
+
+
+def test_a_note_is_made_of_what_comes_in(running: Typed):
+    done = subprocess.run(
+        [*PARACHUTE, "new", "Inbox/Piped", "-"], env=running.env(), input="from a pipe", capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == "Made Inbox/Piped.md.\n"
+    assert running.does("read", "Inbox/Piped") == "from a pipe\n"

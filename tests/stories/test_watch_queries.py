@@ -1,0 +1,113 @@
+"""Watches by tag, by key and on a query of notes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.stories.life import Life, Live, note, save
+
+DUNE = "---\nstatus: reading\n---\n# Dune\n\nSand. #book/novel\n"
+ALIEN = "---\nstatus: seen\n---\n# Alien\n\nSpace.\n"
+
+
+def section(vault: Path) -> str:
+    return (vault / "W.md").read_text("utf-8").partition("## Watching\n")[2]
+
+
+def history(vault: Path) -> str:
+    return (vault / "W.md").read_text("utf-8").partition("## History")[2].partition("## Watching")[0]
+
+
+@pytest.fixture
+def shelf(vault: Path) -> Path:
+    save(vault / "Books/Dune.md", DUNE)
+    save(vault / "Films/Alien.md", ALIEN)
+    return vault
+
+
+async def known(life: Life) -> None:
+    """Wait until the index has answered every query, and all that follows is done."""
+    watches = life.daemon.watches
+    await life.until(lambda: watches.queries() and all(map(watches.matches.is_known, watches.queries())))
+    await life.settled()
+
+
+@pytest.mark.parametrize("pattern", ["tag:book", "tag:#book/novel", "status:reading", "tag:book folder:Books", "status:in:reading,open"])
+async def test_a_query_is_shown_at_once_and_its_notes_are_followed(live: Live, shelf: Path, pattern: str):
+    async with live() as life:
+        save(shelf / "W.md", note("W", watch=[pattern]))
+        await known(life)
+        assert "[Dune](Books/Dune.md)" in section(shelf)
+        assert "Alien" not in section(shelf)
+
+        save(shelf / "Books/Dune.md", DUNE + "\n## Notes\n- worms\n")
+        await life.until(lambda: "Notes: worms" in history(shelf))
+        await life.settled()
+
+
+async def test_a_note_that_comes_to_hold_what_is_sought_is_new_and_one_that_does_no_longer_is_told_with_its_value(live: Live, shelf: Path):
+    save(shelf / "W.md", note("W", watch=["status:reading"]))
+    async with live() as life:
+        await known(life)
+        save(shelf / "Films/Alien.md", ALIEN.replace("seen", "reading"))
+        await life.until(lambda: "[Alien](Films/Alien.md): new: Space." in history(shelf))
+        await life.settled()
+        assert "Alien" in section(shelf)
+
+        save(shelf / "Books/Dune.md", DUNE.replace("reading", "done"))
+        await life.until(lambda: "status: done (was reading)" in history(shelf))
+        await life.settled()
+        assert "Dune" not in section(shelf)
+
+        life.events.clear()
+        save(shelf / "Books/Dune.md", DUNE.replace("reading", "done") + "\nMore.\n")
+        await life.until(lambda: life.told("file.modified"))
+        await life.settled()
+        assert life.told("task.queued") == []
+
+
+async def test_what_a_query_lists_is_known_after_a_restart_and_followed_while_the_daemon_was_off(live: Live, shelf: Path):
+    save(shelf / "W.md", note("W", watch=["tag:book", "!status:done"]))
+    async with live() as life:
+        await known(life)
+    save(shelf / "Films/Alien.md", ALIEN + "#book\n")
+    async with live() as life:
+        await life.settled()
+
+        assert life.daemon.watches.watched_by("W.md") == ["Books/Dune.md", "Films/Alien.md"]
+        save(shelf / "Films/Alien.md", ALIEN.replace("seen", "done") + "#book\n")
+        await life.until(lambda: life.daemon.watches.watched_by("W.md") == ["Books/Dune.md"])
+
+
+async def test_a_query_can_be_narrowed_to_a_section_or_key(live: Live, shelf: Path):
+    save(shelf / "W.md", note("W", watch=["tag:book @status"]))
+    async with live() as life:
+        await known(life)
+        save(shelf / "Books/Dune.md", DUNE + "\nMore.\n")
+        await life.until(lambda: life.told("file.modified"))
+        await life.settled()
+        assert life.told("task.queued") == []
+
+        save(shelf / "Books/Dune.md", DUNE.replace("reading", "done"))
+        await life.until(lambda: "status: done (was reading)" in history(shelf))
+
+
+async def test_a_note_that_moves_stays_listed(live: Live, shelf: Path):
+    save(shelf / "W.md", note("W", watch=["tag:book"]))
+    async with live() as life:
+        await known(life)
+        (shelf / "Books/Dune.md").rename(shelf / "Films/Dune.md")
+        await life.until(lambda: "moved from Books/Dune.md" in history(shelf))
+
+        assert life.daemon.watches.watched_by("W.md") == ["Films/Dune.md"]
+
+
+async def test_a_query_that_lists_nothing_or_is_none_is_told(live: Live, shelf: Path):
+    save(shelf / "W.md", note("W", watch=["tag:nothing", "status:open nonsense"]))
+    async with live() as life:
+        await known(life)
+
+        assert life.daemon.watches.unmatched("W.md") == ['"tag:nothing" matches no note now']
+        assert "is no condition like" in life.daemon.watches.of("W.md").problems[0]
