@@ -20,6 +20,7 @@ from parachuted.api.answers import json_answer
 from parachuted.api.fields import AppSent
 from parachuted.api.parts import Parts
 from parachuted.api.route import Call, Route
+from parachuted.times import with_times
 from parachuted.vault import printable
 
 _MODULE = "system"
@@ -144,7 +145,7 @@ class Polled:
         limits = {**asdict(gateway.limits), "usd_per_run": self._parts.most_cost_usd}
         now = self._parts.clock()
         notes = gateway.price_notes(gateway.ledger.models(now, days))
-        return self._spent(), {"days_told": days, "limits": limits, "notes": notes, **gateway.ledger.report(now, days)}
+        return self._spent(), {"days_told": days, "limits": limits, "notes": notes, **with_times(gateway.ledger.report(now, days))}
 
     def _spent(self) -> dict[str, object]:
         now = self._parts.clock()
