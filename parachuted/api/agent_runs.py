@@ -91,12 +91,12 @@ class AgentRuns:
             Route(
                 method="POST", path="/api/agents/{name:.+}/run", module=_MODULE, capability="admin", reach="paths",
                 handle=self.run, body=RunBody,
-                summary="Let an agent answer a prompt.", answers={200: RanTold}, names={"name": "an agent, as module/agent"},
+                summary="Let an agent answer a prompt.", answers={200: RanTold}, errors=(502,), names={"name": "an agent, as module/agent"},
             ),
             Route(
                 method="POST", path="/api/maintenance", module=_MODULE, capability="admin", reach="beyond",
                 handle=self.maintenance, body=RunBody,
-                summary="Let the maintenance agent look after the installation.", answers={200: RanTold},
+                summary="Let the maintenance agent look after the installation.", answers={200: RanTold}, errors=(502,),
             ),
         ]  # fmt: skip
 

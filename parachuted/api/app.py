@@ -63,7 +63,7 @@ def make_app(parts: Parts) -> web.Application:
     calls = ModuleCalls(parts.modules, parts.door.holds, parts.clock)
     parts.door.listen(calls.recheck)
     routes += [*Hooks(parts).routes(), *ModuleDesk(parts).routes()]
-    routes += Docs(routes).routes()
+    routes += Docs(routes, parts.modules.declared).routes()
     front = Front(parts.guard, parts.door, parts.root, parts.audit, parts.clock)
     app = web.Application(middlewares=[front.answer], client_max_size=max(route.largest_body for route in routes))
     app.on_response_prepare.append(parts.guard.seal)

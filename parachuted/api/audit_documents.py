@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
+from parachuted.times import Time
+
 
 class AuditLine(TypedDict):
     """One event, in the fields of the specification, then ours. `duration_ms` is in milliseconds, `timestamp` in UTC."""
 
     seq: int
-    timestamp: str
+    timestamp: Time
     event_type: str
     source_type: str
     source_id: str

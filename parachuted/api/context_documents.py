@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
+from parachuted.times import Time
+
 
 class FolderTold(TypedDict):
     """A folder with a context file."""
@@ -47,7 +49,7 @@ class ChosenTold(TypedDict):
     """One context of a session."""
 
     folder_path: str
-    added_at: str
+    added_at: Time
 
 
 class SessionTold(TypedDict):

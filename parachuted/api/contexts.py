@@ -17,6 +17,7 @@ from parachuted.api.fields import AppSent, Sent, Whole
 from parachuted.api.parts import Parts
 from parachuted.api.route import Call, Route
 from parachuted.context import MOST_CHOSEN, Chain, Choice, chain_of, choice_of, names_in
+from parachuted.times import with_times
 from parachuted.vault import CONTEXT_NAMES, VaultPath, printable
 
 _MODULE = "vault"
@@ -157,7 +158,7 @@ class Contexts:
     def _session(self, call: Call) -> web.Response:
         session = _session_id(call)
         chosen = [one for one in self._parts.sessions.of(session) if _is_seen(one.folder_path, call.sight)]
-        contexts = [{"folder_path": printable(one.folder_path), "added_at": one.added_at} for one in chosen]
+        contexts = with_times([{"folder_path": printable(one.folder_path), "added_at": one.added_at} for one in chosen])
         missing = [printable(one.folder_path) for one in chosen if not self._is_there(one.folder_path, call.sight)]
         names = [one["folder_path"] for one in contexts]
         return json_answer({"session_id": session, "folder_paths": names, "missing": missing, "contexts": contexts})

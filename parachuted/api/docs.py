@@ -6,14 +6,17 @@ import asyncio
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from aiohttp import web
 
-from parachuted.api.answers import json_answer
+from parachuted.api.answers import json_bytes
+from parachuted.api.module_paths import add_modules
 from parachuted.api.openapi import describe
+from parachuted.api.preconditions import KNOWN
 from parachuted.api.route import Call, Media, Route
+from parachuted.modules.declared import Declared
 
 _PAGE = Path(__file__).with_name("docs.html")
 
@@ -21,19 +24,20 @@ _PAGE = Path(__file__).with_name("docs.html")
 class Docs:
     """The routes that describe all others, and themselves."""
 
-    def __init__(self, described: Sequence[Route]) -> None:
-        """`described` may still grow until the first request."""
-        self._described = described
+    def __init__(self, described: Sequence[Route], modules: Callable[[], list[Declared]]) -> None:
+        """`described` may still grow until the first request; `modules` are those that run just now."""
+        self._described, self._modules = described, modules
         self._page = _PAGE.read_text("utf-8")
         self._making = asyncio.Lock()
         self._document: tuple[bytes, str] | None = None
+        self._of: list[Declared] = []
 
     def routes(self) -> list[Route]:
         """Both."""
         return [
             Route(
                 method="GET", path="/api/openapi.json", module="system", capability="read", reach="nothing", handle=self.document,
-                summary="This description.", answers={200: dict[str, object], 304: None},
+                summary="This description.", answers={200: dict[str, object], 304: None}, headers={"If-None-Match": KNOWN},
             ),
             Route(
                 method="GET", path="/api/docs", module="system", capability=None, reach="nothing", handle=self.page,
@@ -42,11 +46,12 @@ class Docs:
         ]  # fmt: skip
 
     async def document(self, call: Call) -> web.Response:
-        """`GET /api/openapi.json`; made once, at the first request, beside the event loop."""
+        """`GET /api/openapi.json`; made beside the event loop, at the first request and when other modules run than before."""
         async with self._making:
-            if self._document is None:
-                self._document = await asyncio.to_thread(self._make)
-        body, tag = self._document
+            modules = self._modules()
+            if self._document is None or modules != self._of:
+                self._document, self._of = await asyncio.to_thread(self._make, modules), modules
+            body, tag = self._document
         if call.request.headers.get("If-None-Match") == tag:
             return web.Response(status=304, headers={"ETag": tag})
         return web.Response(body=body, headers={"ETag": tag}, content_type="application/json", charset="utf-8")
@@ -55,10 +60,10 @@ class Docs:
         """`GET /api/docs`: nothing in it but what shows the document, which it asks for as its reader."""
         return web.Response(text=self._page, content_type="text/html", headers={"Content-Security-Policy": _policy(self._page)})
 
-    def _make(self) -> tuple[bytes, str]:
-        body = json_answer(describe(self._described)).body
-        if not isinstance(body, bytes):
-            raise TypeError("the description is no bytes")
+    def _make(self, modules: Sequence[Declared]) -> tuple[bytes, str]:
+        document = describe(self._described)
+        add_modules(document, modules)
+        body = json_bytes(document)
         return body, f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 
 
@@ -66,7 +71,7 @@ def _policy(page: str) -> str:
     """What a browser may run and load for that page: its own script and style, known by their digests, and calls to the daemon."""
     script, style = (_digest(page, name) for name in ("script", "style"))
     return (
-        f"default-src 'none'; script-src {script}; style-src {style}; connect-src 'self'; "
+        f"default-src 'none'; script-src {script}; style-src {style}; connect-src 'self'; img-src data:; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
 

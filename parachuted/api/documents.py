@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pydantic import ConfigDict
 from typing_extensions import TypedDict
+
+from parachuted.times import Time
 
 
 class Watch(TypedDict):
@@ -14,7 +17,7 @@ class Watch(TypedDict):
     unmatched: list[str]
     watched: list[str]
     unseen: list[str]
-    since: str | None
+    since: Time | None
 
 
 class Watches(TypedDict):
@@ -32,7 +35,7 @@ class TaskTold(TypedDict):
     state: str
     causes: list[str]
     paths: list[str]
-    due: str
+    due: Time
     run: str | None
     attempts: int
     reason: str | None
@@ -46,10 +49,61 @@ class Tasks(TypedDict):
     paused: bool
 
 
+class RunUndone(TypedDict, total=False):
+    """When a run was taken back, and by which run."""
+
+    at: Time
+    run: str
+
+
+class RunListed(TypedDict):
+    """A run. `undone` names the run that took it back, and when; `wrote` the files it changed; `ended` None: it is at work."""
+
+    id: str
+    task: str | None
+    watcher: str
+    agent: str | None
+    backend: str | None
+    outcome: str
+    reason: str | None
+    started: Time
+    ended: Time | None
+    cost_usd: float
+    undone: RunUndone | None
+    wrote: list[str]
+
+
+class RunCause(TypedDict, total=False):
+    """A change that a run follows from, as far as the caller may know of it."""
+
+    id: str
+    kind: str
+    path: str
+    files: int
+    at: Time
+
+
+class RunResponse(TypedDict, total=False):
+    """One run; each kind of run tells more besides, such as `reviewed`, `wrote` and `steps`."""
+
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+
+    id: str
+    watcher: str
+    agent: str | None
+    outcome: str
+    reason: str | None
+    started: Time
+    ended: Time | None
+    causes: list[RunCause]
+    undone: RunUndone | None
+    cost_usd: float
+
+
 class Runs(TypedDict):
     """Some runs, the newest first."""
 
-    runs: list[dict[str, object]]
+    runs: list[RunListed]
     count: int
 
 
@@ -127,7 +181,17 @@ class HistorySize(TypedDict):
     seen_bytes: int
     record_bytes: int
     writes: int
-    since: str | None
+    since: Time | None
+
+
+class EventMessage(TypedDict):
+    """An event of the stream. `module` is the module that published it, or `core`; `data` is what the list of events in README.md says."""
+
+    event: str
+    timestamp: Time
+    vault_path: str
+    module: str
+    data: dict[str, object]
 
 
 class Doctor(TypedDict):

@@ -54,12 +54,28 @@ _STATUS: dict[type[ParachuteError], int] = {
     NameTakenError: 409,
 }
 _KEPT = ("Allow", "Content-Range", "Retry-After", "WWW-Authenticate", "ETag")
+_DETAILS = {
+    400: "`/api/docs`, in a browser, shows what each call takes",
+    401: "A key is sent as `Authorization: Bearer KEY` or `X-API-Key: KEY`; `parachute keys create` makes one",
+    403: "`parachute keys list` shows what each key may do, `parachute hooks list` which hooks may object",
+    404: "What a key may not see is told of in the same words",
+    405: "The header `Allow` names the methods that it takes",
+    409: "Read what is there now, and repeat the call on that; where there is a `conflict`, it holds the texts",
+    413: "Files of any kind, of up to 4 GB, are taken by PUT /api/files/{path}",
+    416: "The header `Content-Range` says how many bytes there are",
+    422: "`/api/docs`, in a browser, shows what the call takes; nothing was written",
+    429: "The header `Retry-After` says in how many seconds to come back",
+    502: "`parachute doctor` shows what is wrong with modules and with the model",
+    503: "Come back later; `parachute doctor` shows what is wrong",
+    507: "`parachute doctor` shows what is wrong with the disk; nothing was written",
+}
 _SAYS = {404: "there is no such call; GET /api/docs, in a browser, lists them", 405: "this call takes another method"}
 
 
 def error_body(status: int, message: str, request_id: str) -> dict[str, str]:
-    """The body of every error: the names that older callers read are all there."""
-    return {"error": HTTPStatus(status).phrase, "message": message, "detail": message, "request_id": request_id}
+    """The body of every error, with all names that older callers read: `message` what is wrong, `detail` that and what to do."""
+    detail = f"{message.removesuffix('.')}. {_DETAILS.get(status, f'`parachute logs` may say more, under {request_id}')}."
+    return {"error": HTTPStatus(status).phrase, "message": message, "detail": detail, "request_id": request_id}
 
 
 def answer_to(error: Exception, request: web.BaseRequest, request_id: str) -> web.Response:

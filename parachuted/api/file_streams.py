@@ -20,6 +20,7 @@ from parachuted.api import files_documents as told
 from parachuted.api.answers import json_answer
 from parachuted.api.desk import Desk
 from parachuted.api.parts import Parts
+from parachuted.api.preconditions import CREATING, KNOWN, etags, expected, only_new
 from parachuted.api.route import Call, Media, Route
 from parachuted.api.watching import readable, refuse_watching_beyond
 from parachuted.api.writable import refuse_programs_but_to_admins
@@ -32,7 +33,6 @@ _LARGEST = 4 << 30
 _FRONTMATTER = 1 << 20
 _PIECE = 1 << 18
 _KEPT_BYTES = 1 << 20
-_ETAG = re.compile(r'"([0-9a-f]{64})"')
 _HEX = re.compile(r"[0-9a-fA-F]{64}")
 _CONTENT_DIGEST = re.compile(r"(?:^|,)\s*sha-256=:([A-Za-z0-9+/=]+):\s*(?:,|$)")
 _TYPES = {
@@ -42,6 +42,14 @@ _TYPES = {
     ".mp4": "video/mp4", ".webm": "video/webm", ".pdf": "application/pdf",
 }  # fmt: skip
 _ANY = "application/octet-stream"
+_RANGE = {
+    "Range": "Which bytes, such as `bytes=0-1023`.",
+    "If-Range": "The ETag that the range is of; else the whole file comes.",
+}
+_CHECKED = {
+    "X-Content-SHA256": "The SHA-256 of the body in hex; 422, with nothing written, when it is another.",
+    "Content-Digest": "The same as `sha-256=:BASE64:`.",
+}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,19 +78,22 @@ class FileStreams:
 
     def routes(self) -> list[Route]:
         """Both."""
-        content = Media(type=_ANY, says="The file, or the range of it that was asked for. Its ETag is its SHA-256.")
+        says = "The file, or the range of it that was asked for, with the type that its name tells. Its ETag is its SHA-256."
+        kinds = dict.fromkeys(kind.partition(";")[0] for kind in _TYPES.values())
+        content = (Media(type=_ANY, says=says), *(Media(type=kind, says="") for kind in kinds))
         return [
             Route(
                 method="GET", path="/api/files/{path:.+}", module="vault", capability="read", reach="paths", handle=self.get,
                 summary="Any file, whole or a range of it.",
-                answers={200: content, 206: content, 304: None},
-                names={"path": "The file, relative to the vault."},
+                answers={200: content, 206: content, 304: None}, errors=(416,),
+                names={"path": "The file, relative to the vault."}, headers={"If-None-Match": KNOWN, **_RANGE},
             ),
             Route(
                 method="PUT", path="/api/files/{path:.+}", module="vault", capability="write", reach="paths",
                 handle=self.put, largest_body=_LARGEST,
                 summary="Make or replace any file with the body, which is checked against Content-Digest or X-Content-SHA256.",
-                answers={200: told.FilePlaced}, names={"path": "The file, relative to the vault."},
+                answers={200: told.FilePlaced, 201: told.FilePlaced}, names={"path": "The file, relative to the vault."},
+                headers={**CREATING, **_CHECKED}, uploads=Media(type=_ANY, says="The whole file."),
             ),
         ]  # fmt: skip
 
@@ -92,7 +103,7 @@ class FileStreams:
         call.touched.append(path)
         async with self._opened(path, call) as file:
             headers = _headers(path, file.etag)
-            if _matches(call.request.headers.get("If-None-Match"), file.digest):
+            if not {file.digest, "*"}.isdisjoint(etags(call.request.headers.get("If-None-Match"))):
                 return web.Response(status=304, headers={"ETag": file.etag})
             start, stop, status = _range(call.request, file)
             if status == web.HTTPPartialContent.status_code:
@@ -108,7 +119,7 @@ class FileStreams:
         """`PUT /api/files/{path}`. Nothing is written unless all of it came and is what it was said to be."""
         path = await asyncio.to_thread(call.sight.find, VaultPath.parse(call.named("path")))
         refuse_programs_but_to_admins(path, call.identity)
-        base, is_new, declared = _base(call.request), _is_new(call.request), _declared(call.request)
+        base, is_new, declared = expected(call), only_new(call), _declared(call.request)
         incoming = await finished(Incoming, self._parts.objects)
         with incoming:
             await _receive(call, incoming)
@@ -126,7 +137,7 @@ class FileStreams:
             "path": printable(path), "size": incoming.size, "hash": incoming.digest, "created": written.before is None,
             "replaced": written.before if written.changed else None,
         }  # fmt: skip
-        return json_answer(answer, headers={"ETag": f'"{incoming.digest}"'})
+        return json_answer(answer, status=201 if answer["created"] else 200, headers={"ETag": f'"{incoming.digest}"'})
 
     async def _place(self, path: VaultPath, incoming: Incoming, *, base: str | None, is_new: bool) -> Written:
         """Put it in its place. Notes stay kept beside, as bases of merges; large files do not take their room twice."""
@@ -137,9 +148,9 @@ class FileStreams:
                 written = await finished(self._parts.store.place, path, incoming.digest, self._desk.author(), base=base, is_new=is_new)
                 is_kept = path.endswith(NOTE_SUFFIXES) or incoming.size <= _KEPT_BYTES
             except ConflictError as error:
-                raise web.HTTPPreconditionFailed(text=error.message) from error
+                raise web.HTTPConflict(text=error.message) from error
             except NotFoundError as error:
-                raise web.HTTPPreconditionFailed(text=f"{printable(path)} is not there; nothing was written") from error
+                raise web.HTTPConflict(text=f"{printable(path)} is not there; nothing was written") from error
             finally:
                 if is_first and not is_kept:
                     self._parts.objects.drop(incoming.digest)
@@ -215,28 +226,6 @@ def _range(request: web.Request, file: _Open) -> tuple[int, int, int]:
     if start >= stop:
         raise web.HTTPRequestRangeNotSatisfiable(headers={"Content-Range": f"bytes */{size}"}, text=f"the file has {size} bytes")
     return start, stop, 206
-
-
-def _matches(header: str | None, digest: str) -> bool:
-    return header is not None and (header.strip() == "*" or digest in _ETAG.findall(header))
-
-
-def _base(request: web.Request) -> str | None:
-    """The digest that If-Match names. 400 when it names none, or several."""
-    header = request.headers.get("If-Match")
-    if header is None:
-        return None
-    found = _ETAG.fullmatch(header.strip())
-    if found is None:
-        raise web.HTTPBadRequest(text="If-Match must be one ETag, as it was answered")
-    return found[1]
-
-
-def _is_new(request: web.Request) -> bool:
-    header = request.headers.get("If-None-Match")
-    if header not in {None, "*"}:
-        raise web.HTTPBadRequest(text="If-None-Match may only be *, which is for a file that must not be there yet")
-    return header is not None
 
 
 def _declared(request: web.Request) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from typing import Annotated
 
 from aiohttp import web
@@ -15,20 +14,21 @@ from parachuted.api import files_documents as told
 from parachuted.api.answers import json_answer
 from parachuted.api.desk import Desk
 from parachuted.api.fields import AppSent, Folder, Path
-from parachuted.api.folder_listing import list_folder, moment
+from parachuted.api.folder_listing import list_folder
 from parachuted.api.parts import Parts
+from parachuted.api.preconditions import WRITING, expected
 from parachuted.api.route import Call, Route
 from parachuted.api.watching import readable, refuse_watching_beyond
 from parachuted.api.writable import refuse_programs_but_to_admins
 from parachuted.errors import ConflictError, NotFoundError, StorageFailedError
 from parachuted.sync import Put, can_be_merged, put_whole
+from parachuted.times import moment
 from parachuted.tools.context_files import finished
 from parachuted.vault import Content, VaultPath, printable
 
 log = logging.getLogger(__name__)
 
 _LARGEST_TEXT = 10 << 20
-_ETAG = re.compile(r'(?:W/)?"([0-9a-f]{64})"')
 
 
 class ListQuery(AppSent):
@@ -71,7 +71,7 @@ class Files:
             ),
             Route(
                 method="PUT", path="/api/write", module="vault", capability="write", reach="paths", handle=self.write, body=WriteBody,
-                summary="Write a whole text, merged with what changed since its base.", answers={200: told.FileWritten},
+                summary="Write a whole text, merged with what changed since its base.", answers={200: told.FileWritten}, headers=WRITING,
                 largest_body=6 * _LARGEST_TEXT,
             ),
         ]  # fmt: skip
@@ -100,7 +100,7 @@ class Files:
         body = await call.body(WriteBody)
         path = await asyncio.to_thread(call.sight.find, body.path)
         refuse_programs_but_to_admins(path, call.identity)
-        base = body.base_hash or _if_match(call.request)
+        base = body.base_hash or expected(call)
         data = _encoded(body.content)
         await asyncio.to_thread(refuse_watching_beyond, readable(call.identity), self._parts.store, path, lambda _before: data)
         try:
@@ -134,17 +134,6 @@ class Files:
             "success": True, "path": printable(path), "size": len(content.data), "lastModified": moment(content.status.st_mtime),
             "hash": put.hash, "merged": put.outcome == "merged", "replaced": put.replaced,
         }  # fmt: skip
-
-
-def _if_match(request: web.Request) -> str | None:
-    """The digest that If-Match names. 400 when it is none."""
-    value = request.headers.get("If-Match")
-    if value is None:
-        return None
-    found = _ETAG.fullmatch(value.strip())
-    if found is None:
-        raise web.HTTPBadRequest(text="If-Match must be the ETag of one text, as it was read")
-    return found[1]
 
 
 def _encoded(content: str) -> bytes:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
+from parachuted.times import Time
+
 
 class ListedEntry(TypedDict):
     """A file, a folder or a link in a folder. `symlinkTarget` is where a link leads; `size` is in bytes, of files only."""
@@ -18,7 +20,7 @@ class ListedEntry(TypedDict):
     hasAgentsMd: bool
     hasClaudeMd: bool
     isGitRepo: bool
-    lastModified: str | None
+    lastModified: Time | None
     size: int | None
 
 
@@ -35,7 +37,7 @@ class FileRead(TypedDict):
     path: str
     content: str
     size: int
-    lastModified: str
+    lastModified: Time
     hash: str
 
 
@@ -45,7 +47,7 @@ class FileWritten(TypedDict):
     success: bool
     path: str
     size: int
-    lastModified: str
+    lastModified: Time
     hash: str
     merged: bool
     replaced: str | None

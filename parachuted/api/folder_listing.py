@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from datetime import UTC, datetime
 
 from parachuted.access.filter import AccessFilter, unknown
 from parachuted.api import files_documents as told
 from parachuted.errors import NotFoundError, PathRefusedError
+from parachuted.times import moment
 from parachuted.vault import VaultPath, named_errors, printable, refusal
 
 
@@ -26,11 +26,6 @@ def list_folder(folder: VaultPath, sight: AccessFilter) -> list[told.ListedEntry
     except PathRefusedError as error:
         raise unknown(folder) from error
     return sorted((entry for entry in entries if entry is not None), key=lambda entry: not entry["isDirectory"])
-
-
-def moment(seconds: float) -> str:
-    """A file's time as it is told."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
 def _found(folder: VaultPath, sight: AccessFilter) -> VaultPath:

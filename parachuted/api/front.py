@@ -115,6 +115,8 @@ def _refuse_unreadable(request: web.Request, route: Route | None) -> None:
     headers = request.headers
     if "Content-Encoding" in headers and headers["Content-Encoding"].lower() != "identity":
         raise web.HTTPUnsupportedMediaType(text="bodies are taken as they are, not compressed")
+    if headers.get("Content-Type", "").lower().startswith("multipart/"):
+        raise web.HTTPUnsupportedMediaType(text="no call takes multipart bodies: send the file itself, with PUT /api/files/{path}")
     if "Content-Length" not in headers:
         return
     length = request.content_length or 0

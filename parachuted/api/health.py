@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import asdict
+from typing import Literal, NotRequired
 
 from aiohttp import web
 from typing_extensions import TypedDict
@@ -15,7 +16,8 @@ from parachuted.api.answers import json_answer
 from parachuted.api.fields import AppSent
 from parachuted.api.parts import Parts
 from parachuted.api.route import Call, Route
-from parachuted.keys import Grant
+from parachuted.keys import EVERYWHERE, Grant
+from parachuted.modules.standing import Condition
 from parachuted.vault import printable
 
 
@@ -40,6 +42,39 @@ class Logins(TypedDict):
     looked: list[Login]
 
 
+class ModuleState(TypedDict):
+    """A module, and how it runs."""
+
+    name: str
+    version: str
+    status: Condition
+
+
+class HealthResponse(TypedDict):
+    """`status` is `degraded` while there are problems, which `GET /api/doctor` tells too; `timestamp` is in milliseconds since 1970.
+
+    All but the first three: when `detailed` is asked for, by this machine or with a valid key. Numbers and texts about notes that the
+    caller may not read are left out, as null or empty.
+    """
+
+    status: Literal["ok", "degraded"]
+    version: str
+    timestamp: int
+    pid: NotRequired[int]
+    uptime: NotRequired[float]
+    vault: NotRequired[dict[str, str | int | None]]
+    agent: NotRequired[dict[str, str | bool]]
+    tasks: NotRequired[dict[str, int]]
+    waiting: NotRequired[list[dict[str, str | None]]]
+    freshness: NotRequired[dict[str, list[str]]]
+    budget: NotRequired[dict[str, float]]
+    problems: NotRequired[dict[str, str]]
+    history: NotRequired[dict[str, int] | None]
+    modules: NotRequired[list[ModuleState]]
+    bots: NotRequired[dict[str, object]]
+    docker: NotRequired[dict[str, bool]]
+
+
 class Health:
     """Answered from memory, since it is polled; only the Docker engine, for the details, is asked each time."""
 
@@ -51,7 +86,7 @@ class Health:
         return [
             Route(
                 method="GET", path="/api/health", module="system", capability=None, reach="paths", handle=self.get, query=HealthQuery,
-                summary="Whether the daemon is well; details for this machine or a valid key.", answers={200: dict[str, object]},
+                summary="Whether the daemon is well; details for this machine or a valid key.", answers={200: HealthResponse},
             ),
             Route(
                 method="GET", path="/api/auth/logins", module="system", capability="admin", reach="beyond", handle=self.logins,
@@ -65,7 +100,7 @@ class Health:
         answer: dict[str, object] = {"status": self._status(), "version": __version__, "timestamp": int(now.timestamp() * 1000)}
         is_detailed = call.query(HealthQuery).detailed in {"true", "1", ""}
         if is_detailed and call.identity.kind != "nobody":
-            answer |= self._details(call.identity.grant("vault", "read") or call.grant)
+            answer |= self._details(call.identity.grant("vault", "read") or call.grant) | {"modules": self._modules(call)}
             answer["docker"] = await self._docker()
         return json_answer(answer)
 
@@ -79,6 +114,12 @@ class Health:
         """Whether agents with a shell have what they need, as the app's settings page asks for it."""
         seen = await self._parts.sandboxes.glimpse() if self._parts.sandboxes is not None else None
         return {"available": seen is not None and seen.is_there, "image_exists": seen is not None and seen.has_image}
+
+    def _modules(self, call: Call) -> list[ModuleState]:
+        """For those who may ask for `GET /api/modules`."""
+        if call.identity.grant("system", "read") != EVERYWHERE:
+            return []
+        return [{"name": one.name, "version": one.version, "status": one.state} for one in self._parts.modules.status()]
 
     def _status(self) -> str:
         return "degraded" if self._parts.problems.all() else "ok"
@@ -111,6 +152,5 @@ class Health:
             "budget": {**asdict(parts.budget.limits), **(parts.budget.used() if sees_all else {})},
             "problems": parts.problems.all() if sees_all else {},
             "history": {"texts": size.texts, "bytes": size.text_bytes + size.record_bytes} if sees_all and size is not None else None,
-            "modules": [],
             "bots": {},
         }

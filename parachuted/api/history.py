@@ -18,6 +18,7 @@ from parachuted.api.watching import refusing_to_watch_beyond
 from parachuted.api.writable import refuse_programs
 from parachuted.errors import NotFoundError
 from parachuted.keys import Grant
+from parachuted.times import time_of
 from parachuted.tools.past import FileDiff, Told
 from parachuted.vault import VaultPath, printable
 
@@ -89,7 +90,7 @@ class History:
         return json_answer(
             told.FileHistory(
                 path=printable(path), versions=[_version(one, call.sight) for one in versions], count=count,
-                since=pruned.isoformat() if pruned is not None else None,
+                since=time_of(pruned) if pruned is not None else None,
             )
         )  # fmt: skip
 
@@ -147,7 +148,7 @@ def _version(one: Told, sight: AccessFilter) -> told.FileVersion:
     return told.FileVersion(
         version=version.digest, path=printable(version.path),
         source=printable(version.source) if version.source is not None and sight.sees(version.source) else None,
-        kind=version.kind, at=version.at.isoformat() if version.at is not None else None, by=printable(version.by), run=version.run,
+        kind=version.kind, at=time_of(version.at) if version.at is not None else None, by=printable(version.by), run=version.run,
         causes=list(version.causes), added=one.added, removed=one.removed, kept=one.kept,
     )  # fmt: skip
 

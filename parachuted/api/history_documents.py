@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
+from parachuted.times import Time
+
 
 class FileVersion(TypedDict):
     """One version. `version` is its digest (None: there was no file), `at` when it came about, where that is known.
@@ -15,7 +17,7 @@ class FileVersion(TypedDict):
     path: str
     source: str | None
     kind: str
-    at: str | None
+    at: Time | None
     by: str
     run: str | None
     causes: list[str]
@@ -30,7 +32,7 @@ class FileHistory(TypedDict):
     path: str
     versions: list[FileVersion]
     count: int
-    since: str | None
+    since: Time | None
 
 
 class FileChanged(TypedDict):

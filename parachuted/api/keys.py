@@ -16,7 +16,21 @@ from parachuted.api.fields import AppSent, Sent
 from parachuted.api.parts import Parts
 from parachuted.api.route import Call, Route
 from parachuted.errors import ConfigError, NotFoundError
-from parachuted.keys import EVERYTHING, USUAL, Identity, Key, Scope, is_narrower, mint, parse_end, parse_scope, scope_document, time_text
+from parachuted.keys import (
+    EVERYTHING,
+    KNOWN_MODULES,
+    USUAL,
+    Identity,
+    Key,
+    Scope,
+    is_narrower,
+    mint,
+    parse_end,
+    parse_scope,
+    scope_document,
+    time_text,
+)
+from parachuted.times import Time
 
 _MODULE = "system"
 _LONG_AGO = "1970-01-01T00:00:00Z"  # what the app reads must be a time
@@ -36,9 +50,9 @@ class KeyTold(TypedDict):
     id: str
     label: str
     name: str
-    created_at: str
-    last_used_at: str | None
-    expires_at: str | None
+    created_at: Time
+    last_used_at: Time | None
+    expires_at: Time | None
     scopes: list[ScopeTold]
 
 
@@ -141,6 +155,7 @@ class Keys:
             end = parse_end(body.expires, now) if body.expires else None
             scopes, expires = self._allowed(call.identity, wanted, end)
             made = mint(body.label.strip(), scopes, now=now, expires=expires)
+            self._refuse_unknown(wanted or ())
         except ValueError as error:
             raise web.HTTPBadRequest(text=str(error)) from error
         await asyncio.to_thread(self._door.ring.file.add, made.key)
@@ -178,6 +193,13 @@ class Keys:
     def _settings(self) -> AuthTold:
         self._door.ring.look()
         return {"require_auth": self._door.mode, "auth_mode": self._door.mode, "key_count": len(self._door.ring.keys)}
+
+    def _refuse_unknown(self, scopes: tuple[Scope, ...]) -> None:
+        """Raises ValueError for a scope on what is no module: a misspelled one would open nothing, without a word."""
+        known = [*KNOWN_MODULES, *(one.name for one in self._parts.modules.status())]
+        unknown = next((one.module for one in scopes if one.module not in known), None)
+        if unknown is not None:
+            raise ValueError(f"there is no module {unknown}; those that a scope may name are {', '.join(dict.fromkeys(known))}")
 
     def _allowed(
         self, maker: Identity, wanted: tuple[Scope, ...] | None, end: datetime | None

@@ -22,6 +22,7 @@ from parachuted.api.watching import refusing_to_watch_beyond
 from parachuted.bubbling import Plan, plan_for
 from parachuted.errors import NotFoundError, StorageFailedError
 from parachuted.tasks import Task
+from parachuted.times import time_of, with_times
 from parachuted.tools.vault_checks import conflict_copies
 from parachuted.vault import VaultPath, printable
 
@@ -79,7 +80,7 @@ class Loop:
             ),
             Route(
                 method="GET", path="/api/runs/{id}", module=_MODULE, capability="read", reach="paths", handle=self.run,
-                summary="One run, with what it wrote.", answers={200: dict[str, object]},
+                summary="One run, with what it wrote.", answers={200: told.RunResponse},
             ),
             Route(
                 method="POST", path="/api/runs/{id}/undo", module=_MODULE, capability="write", reach="paths", handle=self.undo,
@@ -119,7 +120,7 @@ class Loop:
         """`GET /api/watches`."""
         watchers = [one.watcher for one in self._parts.watches.all() if call.sight.sees(one.watcher)]
         watches = await asyncio.to_thread(lambda: [self._watch(watcher, call.sight) for watcher in watchers])
-        return json_answer({"watches": watches, "count": len(watches)})
+        return json_answer({"watches": with_times(watches), "count": len(watches)})
 
     async def tasks(self, call: Call) -> web.Response:
         """`GET /api/tasks`."""
@@ -132,11 +133,11 @@ class Loop:
         runs = await asyncio.to_thread(self._listed, access, query)
         shown = ((run, access.shown(run)) for run in runs)
         listed = [{**{key: one[key] for key in _LISTED}, "wrote": paths_of(run, "wrote")} for run, one in shown]
-        return json_answer({"runs": listed, "count": len(listed)})
+        return json_answer({"runs": with_times(listed), "count": len(listed)})
 
     async def run(self, call: Call) -> web.Response:
         """`GET /api/runs/{id}`."""
-        return json_answer(call.runs.shown(self._run(call), self._parts.history.run))
+        return json_answer(with_times(call.runs.shown(self._run(call), self._parts.history.run)))
 
     async def undo(self, call: Call) -> web.Response:
         """`POST /api/runs/{id}/undo`."""
@@ -180,7 +181,7 @@ class Loop:
         chains = {name: await asyncio.to_thread(self._chain, name, access) for name, run in runs.items() if run is not None}
         may_read = call.reading.sees(path)  # where lines come from is the curator's matter; what they say is the vault's
         lines_told = [asdict(origin) if may_read else asdict(origin) | {"text": ""} for origin in chosen]
-        return json_answer({"path": printable(path), "lines": lines_told, "runs": runs, "chains": chains})
+        return json_answer(with_times({"path": printable(path), "lines": lines_told, "runs": runs, "chains": chains}))
 
     def _chain(self, run: str, access: RunAccess) -> list[dict[str, object]]:
         """What led to the run, the nearest first, as far as the caller sees. In a thread."""
@@ -225,7 +226,7 @@ class Loop:
             size = await self._parts.pruning.size()
         except (StorageFailedError, OSError):  # a problem by itself, which is told as such
             return None
-        return {**asdict(size), "since": size.since.isoformat() if size.since is not None else None}
+        return {**asdict(size), "since": time_of(size.since) if size.since is not None else None}
 
     def _searchable(self) -> tuple[list[dict[str, object]], dict[str, int]]:
         """The notes that search does not know whole, and how many it knows: none while there is no index. In a thread."""
@@ -284,7 +285,7 @@ class Loop:
             "state": task.state,
             "causes": list(task.causes),
             "paths": [printable(review.path) for review in self._parts.reviews.of(task.watcher) if sight.sees(review.path)],
-            "due": task.due_at.isoformat(),
+            "due": time_of(task.due_at),
             "run": task.run,
             "attempts": task.attempts,
             "reason": reason,

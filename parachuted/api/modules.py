@@ -17,6 +17,7 @@ from parachuted.api.route import Call, Route
 from parachuted.errors import NotFoundError
 from parachuted.modules.actions import Actions, status_document
 from parachuted.modules.prompts import Prompts, default_prompt
+from parachuted.modules.standing import Condition
 
 _MODULE = "system"
 _NAME = "{name:[a-z][a-z0-9-]*}"
@@ -42,7 +43,7 @@ class ModuleTold(TypedDict):
     version: str
     description: str
     trust_level: Literal["verified", "trusted", "untrusted"]
-    status: Literal["running", "failed", "disabled", "unapproved"]
+    status: Condition
     serving: bool
     where: Literal["in process", "worker"] | None
     limits: str | None
@@ -153,7 +154,7 @@ class ModuleDesk:
         return Route(
             method=method, path=f"/api/modules{path}", module=_MODULE, capability=capability, reach="beyond",
             handle=handle, summary=summary,
-            answers={200: answer}, **more,
+            answers={200: answer, **({201: answer} if answer is InstalledTold else {})}, errors=(502,) if method == "POST" else (), **more,
         )  # fmt: skip
 
     async def listing(self, _call: Call) -> web.Response:
@@ -167,7 +168,9 @@ class ModuleDesk:
     async def install(self, call: Call) -> web.Response:
         """`POST /api/modules/install`."""
         body = await call.body(InstallBody)
-        return json_answer(await self._do(lambda: self._actions.install(body.source, dev=body.dev, path=body.path)))
+        known = {status.name for status in self._modules.status()}
+        done = await self._do(lambda: self._actions.install(body.source, dev=body.dev, path=body.path))
+        return json_answer(done, status=200 if done["module"]["name"] in known else 201)
 
     async def approve(self, call: Call) -> web.Response:
         """`POST /api/modules/{name}/approve`: only what was shown, which `hash` names."""

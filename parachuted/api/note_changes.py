@@ -7,16 +7,17 @@ from collections.abc import Awaitable
 from typing import Annotated, Literal, Self
 
 from aiohttp import web
-from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, model_validator
+from pydantic import ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, model_validator
 
 from parachuted.api.answers import json_answer, json_value
 from parachuted.api.desk import Desk
 from parachuted.api.fields import Sent
 from parachuted.api.note_documents import NoteDeleted, NoteWritten
 from parachuted.api.note_reading import NoteReading
-from parachuted.api.notes import FOLDER, etags, note_path
+from parachuted.api.notes import FOLDER, note_path
 from parachuted.api.parts import Parts
-from parachuted.api.route import Call, Route
+from parachuted.api.preconditions import CREATING, WRITING, expected, only_new
+from parachuted.api.route import Call, Media, Route
 from parachuted.api.watching import readable, refuse_watching_beyond
 from parachuted.api.writable import refuse_programs_but_to_admins
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
@@ -36,7 +37,6 @@ from parachuted.vault import (
 )
 
 _LARGEST = 64 << 20
-_DIGITS = 64
 _NO_TYPE = "application/x-www-form-urlencoded"  # what curl says of every body that it is told nothing of
 _NAMES = {"path": "The note, relative to the vault."}
 
@@ -62,6 +62,8 @@ _OCCURRENCE = "Which one, from 1 in the order of the note, where several section
 
 class Patch(Sent):
     """One section (`content`, `mode`, `create`), or one top-level key of the frontmatter (`value`, or `delete`)."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"section": "Facts", "content": "Beans.", "create": True}]})
 
     section: Annotated[
         str | list[str] | None, _said("should be a title, or a list of the titles on the way to it"), Field(description=_SECTION)
@@ -118,38 +120,38 @@ class NoteChanges:
         return [
             Route(
                 method="PATCH", path=FOLDER + "{path:.+}", module="vault", capability="write", reach="paths",
-                handle=self.patch, body=Patch, names=_NAMES,
+                handle=self.patch, body=Patch, names=_NAMES, headers=WRITING,
                 summary="Change one section or one key of a note.", answers={200: NoteWritten},
             ),
             Route(
                 method="PUT", path=FOLDER + "{path:.+}", module="vault", capability="write", reach="paths",
-                handle=self.put, body=WholeNote, names=_NAMES,
-                summary="Give a note a text, or make it.", answers={200: NoteWritten}, largest_body=_LARGEST,
+                handle=self.put, body=WholeNote, names=_NAMES, headers=CREATING,
+                uploads=Media(type="text/markdown", says="The note, byte for byte."),
+                summary="Give a note a text, or make it.", answers={200: NoteWritten, 201: NoteWritten}, largest_body=_LARGEST,
             ),
             Route(
                 method="DELETE", path=FOLDER + "{path:.+}", module="vault", capability="write", reach="paths",
-                handle=self.delete, names=_NAMES,
+                handle=self.delete, names=_NAMES, headers=WRITING,
                 summary="Take a note out of the vault; its text is kept.", answers={200: NoteDeleted},
             ),
         ]  # fmt: skip
 
     async def patch(self, call: Call) -> web.Response:
         """`PATCH /api/notes/{path}`. With `If-Match`: decided on that text; without: applied to whatever is there."""
-        path, base = note_path(call), expected(call)
+        path, base = note_path(call), expected(call, any_will_do=True)
         edit = (await call.body(Patch)).edit
         return _told(path, await self._written(call, path, self._edited(call, path, edit, base)))
 
     async def put(self, call: Call) -> web.Response:
         """`PUT /api/notes/{path}`. With `If-Match`: in place of that text; with `If-None-Match: *`: only where there is none."""
-        path, base = note_path(call), expected(call)
+        path, base = note_path(call), expected(call, any_will_do=True)
         is_json = call.request.content_type == "application/json"
         data = (await call.body(WholeNote)).content.encode("utf-8", "surrogateescape") if is_json else _meant(call, await call.content())
-        only_new = "*" in etags(call.request.headers.get("If-None-Match"))
-        return _told(path, await self._written(call, path, self._put(call, path, data, base, only_new=only_new)))
+        return _told(path, await self._written(call, path, self._put(call, path, data, base, is_new=only_new(call))))
 
     async def delete(self, call: Call) -> web.Response:
         """`DELETE /api/notes/{path}`. With `If-Match`: only that text."""
-        path, base = note_path(call), expected(call)
+        path, base = note_path(call), expected(call, any_will_do=True)
         written = await self._written(call, path, finished(self._delete, call, path, base))
         restore = f"GET {FOLDER}{printable(path)}?version={written.before} answers the text; PUT it to have the note back"
         return json_answer({"path": printable(path), "hash": written.before, "restore": restore})
@@ -175,8 +177,8 @@ class NoteChanges:
             lambda: writable(call, path), Wish(edit=edit, base=None if base == "*" else base, sees=call.reading.sees)
         )
 
-    async def _put(self, call: Call, path: VaultPath, data: bytes, base: str | None, *, only_new: bool) -> Written:
-        if not only_new:
+    async def _put(self, call: Call, path: VaultPath, data: bytes, base: str | None, *, is_new: bool) -> Written:
+        if not is_new:
             try:
                 return await self._edited(call, path, ReplaceAll(data=data), base)
             except NotFoundError:
@@ -218,18 +220,7 @@ def _told(path: VaultPath, written: Written) -> web.Response:
     answer: dict[str, object] = {
         "path": printable(path), "hash": written.after, "before": written.before, "changed": written.changed, "merged": written.merged,
     }  # fmt: skip
-    return json_answer(answer, headers={"ETag": f'"{written.after}"'})
-
-
-def expected(call: Call) -> str | None:
-    """The digest that `If-Match` names, `*`, or None. 400 when it is neither, or several."""
-    header = call.request.headers.get("If-Match")
-    if header is None:
-        return None
-    found = etags(header)
-    if len(found) != 1 or (found[0] != "*" and (len(found[0]) != _DIGITS or not set(found[0]) <= set("0123456789abcdef"))):
-        raise web.HTTPBadRequest(text="If-Match takes one hash, as a note's ETag gives it, or *")
-    return found[0]
+    return json_answer(answer, status=200 if written.before is not None else 201, headers={"ETag": f'"{written.after}"'})
 
 
 def writable(call: Call, path: VaultPath) -> VaultPath:

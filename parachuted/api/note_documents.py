@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
+from parachuted.times import Time
+
 
 class NoteListed(TypedDict):
     """A note as it was last indexed; `hash` is the SHA-256 of its bytes, and its ETag."""
 
     path: str
     title: str
-    modified: str
+    modified: Time
     size: int
     hash: str
     tags: list[str]
@@ -64,7 +66,7 @@ class NoteTold(TypedDict):
     title: str
     hash: str
     size: int
-    modified: str
+    modified: Time
     frontmatter: dict[str, object]
     preamble: str
     sections: list[SectionTold]
@@ -113,7 +115,7 @@ class VersionTold(TypedDict):
     """An earlier text of a note, as `?version=` takes its `hash`: who wrote it, when and how; null where no one saw that."""
 
     hash: str
-    at: str | None
+    at: Time | None
     by: str | None
     operation: str | None
     run: str | None

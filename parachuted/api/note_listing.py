@@ -12,16 +12,18 @@ from pydantic import Field
 from parachuted.api.answers import json_answer
 from parachuted.api.fields import Folder, Sent, Whole
 from parachuted.api.note_documents import Backlink, Backlinks, NoteListed, NotesTold, Unresolved
-from parachuted.api.note_shapes import clean_map, moment, shown
+from parachuted.api.note_shapes import clean_map, shown
 from parachuted.api.notes import FOLDER, note_path
 from parachuted.api.parts import Parts
 from parachuted.api.route import Call, Route
 from parachuted.search import Filter, LinkRow, NoteQuery, NoteRow
+from parachuted.times import moment
 from parachuted.vault import VaultPath, printable
 
 _Result = TypeVar("_Result")
 _WORDS = {"true": True, "false": False}
 _MOST_FILTERS = 20
+_ORDERS = ("path", "title", "modified", "size")
 _WHERE = (
     "A condition on a frontmatter key, or on title, modified or size, as key:op:value; op is eq, ne, gt, lt, in (values with commas "
     "between them) or exists (true or false). It may stand more than once: all must hold."
@@ -72,6 +74,7 @@ class NoteListing:
     async def notes(self, call: Call) -> web.Response:
         """`GET /api/notes?where=&folder=&tag=&sort=&limit=&cursor=`."""
         query = call.query(NotesQuery)
+        await self._refuse_unknown(query.sort.removeprefix("-"), call)
         asked = NoteQuery(
             filters=tuple(map(_filter, query.where)), folder=query.folder or None, tag=query.tag, sort=query.sort, limit=query.limit,
             after=query.cursor,
@@ -91,6 +94,13 @@ class NoteListing:
         query = call.query(UnresolvedQuery)
         page = await _asked(lambda: self._catalogue.unresolved(call.sight.sees, query.limit, query.cursor))
         return json_answer(Unresolved(links=[_link(row) for row in page.rows], next=page.next))
+
+    async def _refuse_unknown(self, key: str, call: Call) -> None:
+        """400 for an order that no note has a place in, such as a misspelled one; not while notes are still being indexed."""
+        if key in _ORDERS or self._parts.search.is_behind:
+            return
+        if not await _asked(lambda: self._catalogue.has_key(key, call.sight.sees)):
+            raise web.HTTPBadRequest(text=f"sort: no note has {shown(key[:80])!r}; take {', '.join(_ORDERS)} or a key of the frontmatter")
 
     def _backlinks(self, call: Call, path: VaultPath) -> tuple[LinkRow, ...]:
         real = call.sight.find(path)

@@ -8,11 +8,12 @@ from parachuted.access.filter import unknown
 from parachuted.api.answers import json_answer
 from parachuted.api.desk import Desk
 from parachuted.api.fields import Path, Sent
-from parachuted.api.note_changes import expected, writable
+from parachuted.api.note_changes import writable
 from parachuted.api.note_documents import NoteMoved
 from parachuted.api.note_reading import is_note, no_note
 from parachuted.api.notes import FOLDER, note_path
 from parachuted.api.parts import Parts
+from parachuted.api.preconditions import WRITING, expected
 from parachuted.api.route import Call, Route
 from parachuted.api.watching import readable, refuse_watching_beyond
 from parachuted.api.writable import is_program
@@ -43,13 +44,13 @@ class NoteMoves:
                 method="POST", path=FOLDER + "{path:.+}" + _ENDING, module="vault", capability="write", reach="paths",
                 handle=self.move, body=MoveBody,
                 summary="Move a note; links to it are rewritten.", answers={200: NoteMoved},
-                names={"path": "The note, relative to the vault."},
+                names={"path": "The note, relative to the vault."}, headers=WRITING,
             ),
         ]  # fmt: skip
 
     async def move(self, call: Call) -> web.Response:
         """`POST /api/notes/{path}/move` with `{"to"}`. With `If-Match`: only that text."""
-        path, base, target = note_path(call, _ENDING), expected(call), (await call.body(MoveBody)).to
+        path, base, target = note_path(call, _ENDING), expected(call, any_will_do=True), (await call.body(MoveBody)).to
         call.touched += [printable(path), printable(target)]
         if not is_note(target):
             raise no_note(target) if call.sight.sees(target) else unknown(target)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 
 from parachuted.api.note_documents import HeadingTold, KeyTold, LinkTold, NoteMap, NoteTold, PlaceTold, ProblemTold, SectionTold
+from parachuted.times import moment
 from parachuted.vault import Note, links_in, printable
 
 
@@ -46,14 +46,6 @@ def map_of(path: str, digest: str, note: Note) -> NoteMap:
         "headings": headings,
         "problems": _problems(note),
     }
-
-
-def moment(seconds: float) -> str:
-    """A time as it is answered. A file may claim a year that no calendar has."""
-    try:
-        return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
-    except (OverflowError, ValueError, OSError):
-        return datetime.fromtimestamp(0, UTC).isoformat().replace("+00:00", "Z")
 
 
 def shown(text: str) -> str:

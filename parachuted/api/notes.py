@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import re
 from collections.abc import Sequence
 from typing import Annotated
 from urllib.parse import unquote_to_bytes
@@ -17,15 +16,15 @@ from parachuted.api.answers import json_answer
 from parachuted.api.fields import Sent, Whole
 from parachuted.api.note_documents import NoteMap, NoteTold, VersionsTold, VersionTold
 from parachuted.api.note_reading import NoteReading, Served, Shape, is_note, no_note, served_as
-from parachuted.api.note_shapes import moment
 from parachuted.api.parts import Parts
+from parachuted.api.preconditions import KNOWN, etags
 from parachuted.api.route import Call, Media, Route
 from parachuted.errors import NotFoundError
+from parachuted.times import moment
 from parachuted.vault import VaultPath, Write, printable
 
 FOLDER = "/api/notes/"
 _KNOWN = 1_000  # what requests asked for; each is at most some kilobytes
-_TAGS = re.compile(r'(?:W/)?"([^"]*)"|(\*)|([^\s,"]+)')
 
 
 class NoteAsked(Sent):
@@ -61,7 +60,7 @@ class Notes:
                 handle=self.note, query=NoteAsked,
                 summary="A note: raw, as JSON with its sections and links, or as a map of its headings and keys.",
                 answers={200: (NoteTold | NoteMap, Media(type="text/markdown", says="The note, or its bytes as they are.")), 304: None},
-                names={"path": "The note, relative to the vault."},
+                names={"path": "The note, relative to the vault."}, headers={"If-None-Match": KNOWN},
             ),
         ]  # fmt: skip
 
@@ -145,11 +144,6 @@ def note_path(call: Call, ending: str = "") -> VaultPath:
     if not is_note(path):
         raise no_note(path) if call.sight.sees(path) else unknown(path)
     return path
-
-
-def etags(header: str | None) -> list[str]:
-    """The digests in such a header, or `*`."""
-    return ["".join(found) for found in _TAGS.findall(header or "")]
 
 
 def _accepted(header: str | None) -> Shape:

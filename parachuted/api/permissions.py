@@ -13,6 +13,7 @@ from parachuted.agents.permission import Permissions as Asked
 from parachuted.api.answers import json_answer
 from parachuted.api.fields import Sent
 from parachuted.api.route import Call, Route
+from parachuted.times import Time, time_of
 from parachuted.vault import printable
 
 _MODULE = "curator"
@@ -41,8 +42,8 @@ class QuestionShown(TypedDict):
     """An agent's wish. `kind`: read, write, bash, network or trusted; `why`: the agent's own words; `until`: when it counts as denied."""
 
     id: str
-    at: str
-    until: str
+    at: Time
+    until: Time
     run: str
     session: str | None
     agent: str
@@ -124,6 +125,6 @@ def _is_theirs(question: Question, call: Call) -> bool:
 def _shown(question: Question) -> QuestionShown:
     wish = question.wish
     return QuestionShown(
-        id=question.id, at=question.at.isoformat(), until=question.until.isoformat(), run=question.run, session=question.session,
+        id=question.id, at=time_of(question.at), until=time_of(question.until), run=question.run, session=question.session,
         agent=question.agent, kind=wish.kind, what=printable(wish.what), why=printable(wish.why),
     )  # fmt: skip

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
+from parachuted.times import Time
+
 
 class Job(TypedDict):
     """What the daemon or a module does by the clock: `every_s` in seconds, or each day `at` a local time."""
@@ -34,7 +36,7 @@ class Window(TypedDict):
     """How much of an account's allowance is used, in percent."""
 
     utilization: float
-    resets_at: str | None
+    resets_at: Time | None
 
 
 class Extra(TypedDict):
@@ -126,7 +128,7 @@ class Spent(TypedDict):
     """What the model cost, counted from its own answers; the dearest 20 of a kind. For a key that sees a part of the vault, only sums."""
 
     days_told: int
-    since: str
+    since: Time
     usd_last_hour: float
     usd_last_day: float
     limits: MoneyLimits
@@ -161,7 +163,7 @@ class ModelTold(TypedDict):
 
     id: str
     display_name: str
-    created_at: str
+    created_at: Time
     family: str
     is_latest: bool
 
@@ -195,7 +197,7 @@ class OldSession(TypedDict):
     workingDirectory: str | None
     transcriptExists: bool
     transcriptPath: str | None
-    createdAt: str | None
+    createdAt: Time | None
 
 
 class SessionScan(TypedDict):

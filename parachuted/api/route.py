@@ -27,10 +27,11 @@ SMALL_BODY = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Media:
-    """An answer that is no JSON."""
+    """A body that is no JSON. `item`: the shape of each part of a stream."""
 
     type: str
     says: str
+    item: object = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -136,6 +137,7 @@ class Route:
     the audit calls a call of it.
 
     `path` is aiohttp's pattern. `largest_body` is in bytes. Names that stand in the path are texts unless `names` says more of them.
+    `headers`: those it reads, and what they mean; `uploads`: a body that is taken as it is; `errors`: statuses that few routes answer.
     """
 
     method: str
@@ -149,6 +151,9 @@ class Route:
     body: type[BaseModel] = Nothing
     answers: Mapping[int, object] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    uploads: Media | None = None
+    errors: tuple[int, ...] = ()
     largest_body: int = SMALL_BODY
     has_head: bool = True
     recorded_as: EventType = "api_call"

@@ -11,11 +11,11 @@ from typing_extensions import TypedDict
 
 from parachuted.api.answers import json_answer
 from parachuted.api.fields import Sent, Whole
-from parachuted.api.note_shapes import moment
 from parachuted.api.parts import Parts
 from parachuted.api.route import Call, Route
 from parachuted.keys import Glob, Grant
 from parachuted.search import PARTS, Found, Hit, QueryError, parse_query
+from parachuted.times import Time, moment
 from parachuted.vault import VaultPath, printable
 
 
@@ -51,7 +51,7 @@ class HitTold(TypedDict):
 
     path: str
     title: str
-    modified: str
+    modified: Time
     tags: list[str]
     snippet: str
     score: float

@@ -16,9 +16,11 @@ from pathlib import Path
 from aiohttp import HttpVersion11, web
 
 from parachuted.access.events import EventFilter
+from parachuted.api.documents import EventMessage
 from parachuted.api.route import Call, Media, Route
 from parachuted.events import Bus, Event
 from parachuted.keys import Identity
+from parachuted.times import time_of
 
 _HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _AT_ONCE = 64
@@ -43,9 +45,9 @@ def event_document(event: Event, vault: Path) -> dict[str, object]:
     """An event in the shape that hooks and listeners share."""
     return {
         "event": event.event,
-        "timestamp": event.timestamp.isoformat().replace("+00:00", "Z"),
+        "timestamp": time_of(event.timestamp),
         "vault_path": str(vault),
-        "module": "core",
+        "module": event.kind.publisher or "core",
         "data": event.data,
     }
 
@@ -69,7 +71,9 @@ class EventStreams:
         return [
             Route(
                 method="GET", path="/api/events", module="vault", capability="read", reach="paths", handle=self.serve, has_head=False,
-                summary="What happens, as it happens.", answers={200: Media(type="text/event-stream", says="Server-sent events.")},
+                summary="What happens, as it happens.",
+                answers={200: Media(type="text/event-stream", says="Server-sent events; this is the `data` of each.", item=EventMessage)},
+                headers={"Last-Event-ID": "The id of the last event that was received; what came after it is sent first."},
             )
         ]  # fmt: skip
 

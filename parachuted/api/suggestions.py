@@ -23,6 +23,7 @@ from parachuted.suggestions import Suggestions as Filed
 from parachuted.suggestions.paper import title_of
 from parachuted.suggestions.payload import check_payload, text_after
 from parachuted.suggestions.suggestion import KEY, USER, Action, to_document
+from parachuted.times import Time, time_of
 from parachuted.tools.account import has_ended
 from parachuted.vault import History, Store, VaultPath, printable
 
@@ -52,7 +53,7 @@ class SuggestionShown(TypedDict):
     title: str
     source_agent: str
     source_session: str
-    timestamp: str
+    timestamp: Time
     action: Action
     target_module: str
     target_id: str | None
@@ -60,7 +61,7 @@ class SuggestionShown(TypedDict):
     reasoning: str
     status: Status
     resolved_by: str | None
-    resolved_at: str | None
+    resolved_at: Time | None
     modifications: dict[str, object] | None
     path: str
     base: str | None
@@ -268,7 +269,10 @@ class Suggestions:
 
     def _shown(self, call: Call, suggestion: Suggestion) -> SuggestionShown:
         """Words of agents and persons may repeat any note, so they are for who sees and reads all of the vault."""
-        document = to_document(suggestion)
+        resolved = suggestion.resolved_at
+        document = to_document(suggestion) | {
+            "timestamp": time_of(suggestion.timestamp), "resolved_at": time_of(resolved) if resolved is not None else None,
+        }  # fmt: skip
         if not self._reads(call, suggestion):
             document |= {"payload": {}, "modifications": None}
         if not call.runs.is_everything:

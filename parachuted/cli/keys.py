@@ -38,6 +38,7 @@ def keys_create(options: Namespace) -> int:
     now = datetime.now(UTC)
     try:
         scopes = _scopes(options.scope, options.path)
+        _refuse_unknown(scopes)
         made = mint(options.name, scopes, now=now, expires=parse_end(options.expires, now) if options.expires else None)
     except ValueError as error:
         raise ParachuteError(str(error)) from error
@@ -72,10 +73,20 @@ def _scopes(words: list[str] | None, paths: list[str] | None) -> tuple[Scope, ..
     return tuple(parse_words(one, paths or []) for one in words or usual)
 
 
+def _refuse_unknown(scopes: tuple[Scope, ...]) -> None:
+    """Raises ValueError for a scope on what is no module: a misspelled one would open nothing, without a word."""
+    if {scope.module for scope in scopes} <= set(KNOWN_MODULES):
+        return
+    from parachuted.modules.ledger import Ledger
+
+    known = [*KNOWN_MODULES, *Ledger(home_folder(os.environ)).load()]
+    unknown = sorted({scope.module for scope in scopes}.difference(known))
+    if unknown:
+        raise ValueError(f"there is no module {unknown[0]}; those that a scope may name are {', '.join(dict.fromkeys(known))}")
+
+
 def _show(made: Minted) -> None:
     say(f"{made.key.name} ({made.key.id}) may {_may(made.key.scopes)}; it ends {_end(made.key)}.")
-    for module in sorted({scope.module for scope in made.key.scopes}.difference(KNOWN_MODULES)):
-        say(f"Note: there is no module {module} so far; those that are known are {', '.join(KNOWN_MODULES)}.")
     say("The key, which is shown this once and kept nowhere:")
     say()
     say(f"    {made.secret}")

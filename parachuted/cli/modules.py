@@ -40,7 +40,7 @@ def modules_status(options: Namespace) -> int:
     found = [one for one in _listing() if options.name in {None, one["name"]}]
     if options.name is not None and not found:
         raise ParachuteError(f"there is no module {options.name}; `parachute modules list` shows those there are")
-    code = int(any(one["status"] == "failed" for one in found))
+    code = int(any(one["status"] in {"failed", "starting"} for one in found))
     if options.json:
         say_json({"modules": found})
         return code
@@ -195,8 +195,8 @@ def _say_status(one: dict[str, Any]) -> None:
 
 
 def _how(one: dict[str, Any]) -> str:
-    if one["status"] == "failed" and not one["problem"]:
-        return "enabled"  # no daemon has tried
+    if one["status"] == "starting" and not _is_running():
+        return "enabled"
     return str(one["status"])
 
 

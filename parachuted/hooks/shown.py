@@ -11,6 +11,7 @@ from parachuted.hooks.idle import Offered, why_idle
 from parachuted.hooks.listed import HookError, Listed
 from parachuted.hooks.recorder import Record
 from parachuted.hooks.trying import Trial
+from parachuted.times import Time, time_of
 
 _ELSEWHERE = "it does not run; `parachute hooks list`, on its machine, says why"
 
@@ -61,7 +62,7 @@ class HookErrorShown(TypedDict):
     hook_name: str
     message: str
     error: str
-    timestamp: str
+    timestamp: Time
 
 
 class HookErrorsShown(TypedDict):
@@ -76,7 +77,7 @@ class RunShown(TypedDict):
     id: str
     hook: str
     event: str
-    at: str
+    at: Time
     decision: str
     exit_code: int | None
     timed_out: bool
@@ -156,7 +157,7 @@ def show_error(error: HookError) -> HookErrorShown:
         "hook_name": error.hook,
         "message": error.message,
         "error": error.message,
-        "timestamp": error.timestamp.isoformat(),
+        "timestamp": time_of(error.timestamp),
     }
 
 
@@ -166,7 +167,7 @@ def show_run(record: Record) -> RunShown:
         "id": record.id,
         "hook": record.hook,
         "event": record.event,
-        "at": record.at.isoformat(),
+        "at": time_of(record.at),
         "decision": record.decision,
         "exit_code": record.exit_code,
         "timed_out": record.timed_out,

@@ -54,7 +54,7 @@ class DeclaredError(ModuleFailedError):
 class RouteSpec:
     """One route. `path` begins after the module's prefix; `handler` is what `resolve_handler` takes; `streams`: an async generator.
 
-    A handler that has not answered after `timeout_s` is ended.
+    A handler that has not answered after `timeout_s` is ended. `schema` is the JSON schema of its arguments, empty where it has none.
     """
 
     method: Method
@@ -64,6 +64,7 @@ class RouteSpec:
     streams: bool = False
     summary: Annotated[str, Field(max_length=1_000)] = ""
     timeout_s: Annotated[int, Field(ge=1, le=LONGEST_S)] = 30
+    schema: Mapping[str, object] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
@@ -267,7 +268,7 @@ class _Describing:
         summary = (inspect.getdoc(getattr(self._cls, handler)) or handler.replace("_", " ")).partition("\n")[0]
         route = RouteSpec(
             method=mark.method, path=mark.path, handler=handler, capability=mark.capability, streams=streams, summary=summary,
-            timeout_s=mark.timeout_s,
+            timeout_s=mark.timeout_s, schema=_schema_of(arguments),
         )  # fmt: skip
         self._routes.append(route)
 
@@ -295,6 +296,14 @@ class _Describing:
                 self._problems.append(_SAY_IT.format(name))
             found[name] = agent
         return found
+
+
+def _schema_of(arguments: Arguments) -> dict[str, object]:
+    """What callers of a route are told; a type that no schema can tell of keeps no route from being served."""
+    try:
+        return arguments.schema()
+    except UnfitError:
+        return {}
 
 
 def _made(document: object) -> Declared:

@@ -29,7 +29,7 @@ from parachuted.hooks.idle import Offered
 from parachuted.modules.approved import Approved, Entry
 from parachuted.modules.audited import AuditedInterface, ModuleAudit
 from parachuted.modules.clockwork import Clockwork, Schedule
-from parachuted.modules.declared import ToolSpec
+from parachuted.modules.declared import Declared, ToolSpec
 from parachuted.modules.finding import Found, Routes
 from parachuted.modules.in_process import InProcess
 from parachuted.modules.inbox import Inbox
@@ -198,6 +198,10 @@ class Modules:
         """The methods that some module answers there."""
         return self._routes.allowed(path)
 
+    def declared(self) -> list[Declared]:
+        """All that the modules that run offer, by name."""
+        return [kept.running.declared for _name, kept in sorted(self._kept.items()) if kept.running is not None]
+
     def tools(self) -> list[tuple[str, ToolSpec]]:
         """Every tool, with the name of its module."""
         return [(name, spec) for name, kept in sorted(self._kept.items()) for spec in kept.tools.values()]
@@ -276,7 +280,7 @@ class Modules:
                 await running.start()
                 self._serve(kept, running)
             except Exception as error:  # a module's callback: nothing of it ends the others
-                kept.problem = (running.problem if running is not None else None) or str(error)
+                kept.problem = (running.problem if running is not None else None) or str(error) or type(error).__name__
                 log.warning(
                     "a module could not begin", extra={"of": name, "error": str(error)}, exc_info=not isinstance(error, ParachuteError)
                 )

@@ -11,13 +11,14 @@ from parachuted.modules.approved import State as FolderState
 from parachuted.modules.declared import Declared
 from parachuted.modules.interfaces import Choice
 
-Condition: TypeAlias = Literal["running", "failed", "disabled", "unapproved"]
+Condition: TypeAlias = Literal["running", "starting", "failed", "disabled", "unapproved"]
 Where: TypeAlias = Literal["in process", "worker"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """One module. `state` is `failed` where it could not begin, and also where it serves on but something of it went wrong last.
+    """One module. `state` is `failed` where it could not begin, and also where it serves on but something of it went wrong last; `starting`
+    where it has not begun yet.
 
     `folder_state` compares the folder with what was approved; `interfaces` are those that it could serve, and who does serve them.
     """
@@ -86,7 +87,9 @@ def _condition(entry: Entry, declared: Declared | None, problem: str | None) -> 
         return "running" if problem is None else "failed"
     if entry.approved_digest is None:
         return "unapproved"
-    return "failed" if entry.enabled else "disabled"
+    if not entry.enabled:
+        return "disabled"
+    return "starting" if problem is None else "failed"
 
 
 def _when(every_s: int | None, at: str | None) -> str:

@@ -11,6 +11,7 @@ from parachuted.search.database import Database
 from parachuted.search.listing import make_listing
 from parachuted.search.rows import LinkPage, LinkRow, NotePage, NoteQuery, NoteRow
 from parachuted.search.shelf import key_of, link_name, text_of
+from parachuted.search.words import plain, storable
 from parachuted.vault import resolve_target
 
 _SECONDS = 5.0
@@ -49,6 +50,12 @@ class Catalogue:
         listing = make_listing(query)
         with self._database.reading(_SECONDS) as connection:
             return [text_of(row[0]) for row in connection.execute(listing.sql("notes.path"), listing.values)]
+
+    def has_key(self, key: str, sees: Callable[[str], bool]) -> bool:
+        """Whether a note that `sees` allows has that frontmatter key."""
+        sql = "SELECT notes.path FROM fields JOIN notes ON notes.id = fields.note WHERE fields.key = ?"
+        with self._database.reading(_SECONDS) as connection:
+            return any(sees(text_of(path)) for (path,) in connection.execute(sql, (plain(storable(key)),)))
 
     def note(self, path: str) -> NoteRow | None:
         """That note; None: it is not indexed."""

@@ -99,7 +99,11 @@ def places(document: dict) -> Iterator[Place]:
     """Every place of every call: names in paths, texts in queries, texts and lists of them in bodies."""
     for path, calls in document["paths"].items():
         for method, call in calls.items():
-            names = [f"{one['in']} {one['name']}" for one in call.get("parameters", []) if holds_text(document, one["schema"])]
+            names = [
+                f"{one['in']} {one['name']}"
+                for one in call.get("parameters", [])
+                if one["in"] != "header" and holds_text(document, one["schema"])
+            ]
             said = call.get("requestBody", {}).get("content", {}).get("application/json")
             if said is not None:
                 properties = followed(document, said["schema"]).get("properties", {})

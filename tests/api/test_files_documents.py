@@ -13,7 +13,7 @@ async def test_rows_28_to_30_hold_to_the_letter(live: Live, vault):
         listed = await answer_of(life, "GET", "/api/ls")
         read = await answer_of(life, "GET", "/api/read?path=Projects/plan.md")
         written = await answer_of(life, "PUT", "/api/write", json={"path": "Projects/plan.md", "content": "b", "encoding": "utf-8"})
-        placed = await answer_of(life, "PUT", "/api/files/a.bin", name="/api/files/{path}", data=b"x")
+        placed = await answer_of(life, "PUT", "/api/files/a.bin", name="/api/files/{path}", status=201, data=b"x")
 
     assert len(listed["entries"]) == 2
     assert written["replaced"] == read["hash"]

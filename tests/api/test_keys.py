@@ -70,6 +70,7 @@ async def test_it_has_the_scopes_and_the_end_that_were_asked_for(live: Live):
         {"label": "a", "scopes": [{"module": "vault"}]},
         {"label": "a", "scopes": [{"module": "vault", "capabilities": ["all"]}]},
         {"label": "a", "scopes": [{"module": "Vault!", "capabilities": ["read"]}]},
+        {"label": "a", "scopes": [READ, {"module": "vualt", "capabilities": ["read"]}]},
         {"label": "a", "scopes": [{**READ, "paths": ["../x"]}]},
         {"label": "a", "scopes": [{**READ, "path": ["x"]}]},
         {"label": "a", "scopes": "all"},

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
 
+import aiohttp
 import pytest
 
-from tests.api.calls import call, get, key_of, post, refused
-from tests.stories.life import Life, Live
+from tests.api.calls import call, get, key_of, messages, post, refused
+from tests.stories.life import Life, Live, save
 
 EXAMPLES = Path(__file__).parent.parent / "modules" / "examples"
 
@@ -130,3 +132,55 @@ async def test_a_key_for_some_paths_puts_no_code_into_the_daemon_whatever_it_may
         assert (await get(life, "/api/modules/daily"))["state"] == "new"
         status, _ = await call(life, "PUT", "/api/files/Modules/daily/module.py", data=b"raise SystemExit", **limited)
         assert (status, (vault / "Modules/daily/module.py").read_bytes()) == (403, (daily / "module.py").read_bytes())
+
+
+SLOW = """
+import asyncio
+from pathlib import Path
+from parachuted.modules import Module
+
+class SlowModule(Module):
+    async def on_enable(self):
+        while not Path(__file__).with_name("go").exists() and not Path({!r}).exists():
+            await asyncio.sleep(0.01)
+"""
+
+
+async def test_a_module_that_has_not_begun_yet_is_starting_and_has_not_failed(live: Live, tmp_path: Path):
+    save(tmp_path / "slow/manifest.yaml", "name: slow\nversion: 0.1.0\nmodule: module.py\n")
+    save(tmp_path / "slow/module.py", SLOW.format(str(tmp_path / "go")))
+    async with live() as life:
+        beginning = asyncio.get_running_loop().create_task(install(life, tmp_path / "slow"))
+        while (await call(life, "GET", "/api/modules/slow"))[1].get("status") in {None, "unapproved"}:
+            await asyncio.sleep(0.01)
+        told = await get(life, "/api/modules/slow")
+        health = await get(life, "/api/health?detailed=true")
+        (tmp_path / "go").touch()
+        begun = await beginning
+        after = await get(life, "/api/health?detailed=true")
+
+    assert (told["status"], told["serving"], told["problem"]) == ("starting", False, None)
+    assert health["modules"] == [{"name": "slow", "version": "0.1.0", "status": "starting"}]
+    assert (begun["status"], after["modules"][0]["status"]) == ("running", "running")
+
+
+async def test_an_event_says_which_module_it_is_of(live: Live, daily: Path):
+    async with live() as life:
+        await install(life, daily)
+        async with aiohttp.ClientSession() as session, session.get(life.url + "/api/events") as stream:
+            answers = messages(stream)
+            await anext(answers)
+            await call(life, "POST", "/api/daily/entries", json={"content": "x"})
+            heard = {}
+            while "daily.entry.created" not in heard:
+                told = await asyncio.wait_for(anext(answers), 10)
+                heard[told.event] = told.data["module"]
+
+    assert heard["daily.entry.created"] == "daily"
+    assert heard["file.created"] == "core"
+
+
+async def test_what_lies_in_the_vault_already_is_not_made_by_installing_it(live: Live, daily: Path, vault: Path):
+    async with live() as life:
+        assert (await call(life, "POST", "/api/modules/install", json={"source": str(daily)}))[0] == 201
+        assert (await call(life, "POST", "/api/modules/install", json={"source": str(vault / "Modules/daily")}))[0] == 200

@@ -20,7 +20,7 @@ async def test_what_is_told_of_notes_is_what_is_declared(live: Live, vault):
         assert (await answer_of(life, "GET", "/api/notes/b.md/backlinks", name=f"{NOTE}/backlinks"))["count"] == 1
         assert len((await answer_of(life, "GET", "/api/links/unresolved"))["links"]) == 1
         await answer_of(life, "PATCH", "/api/notes/a.md", name=NOTE, json={"key": "k", "value": "v"})
-        await answer_of(life, "PUT", "/api/notes/c.md", name=NOTE, data=b"x")
+        await answer_of(life, "PUT", "/api/notes/c.md", name=NOTE, status=201, data=b"x")
         assert (await answer_of(life, "POST", "/api/notes/b.md/move", name=f"{NOTE}/move", json={"to": "d.md"}))["rewritten"]
         await answer_of(life, "DELETE", "/api/notes/c.md", name=NOTE)
         for query, shape in (("", NoteTold), ("?as=map", NoteMap)):

@@ -68,11 +68,12 @@ async def test_pages_follow_each_other_without_a_gap(live: Live, shelf):
     [
         "where=status", "where=status:is:open", "where=:eq:open", "where=a:exists:maybe",
         "limit=0", "limit=1001", "cursor=x", "folder=../x",
-        "no=1", "sort=path&sort=title", "&".join(["where=a:eq:b"] * 21),
+        "no=1", "sort=path&sort=title", "sort=modifed", "sort=-nobody", "&".join(["where=a:eq:b"] * 21),
     ],
 )  # fmt: skip
 async def test_a_query_that_means_nothing_is_refused(live: Live, shelf, query: str):
     async with live() as life:
+        await life.until(lambda: not life.daemon.search.is_behind)
         assert (await refused(life, "GET", f"/api/notes?{query}"))[0] == 400
 
 

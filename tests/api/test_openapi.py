@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -14,9 +15,10 @@ from typing_extensions import TypedDict
 from parachuted.api.fields import AppSent, Path, Sent, Whole
 from parachuted.api.openapi import describe
 from parachuted.api.route import Call, Media, Route
-from tests.api.calls import get
+from tests.api.calls import call, get, key_of, post
+from tests.api.places import followed
 from tests.api.test_app import ROUTES
-from tests.stories.life import Live
+from tests.stories.life import Live, note, save
 
 
 class FindQuery(Sent):
@@ -45,6 +47,9 @@ async def nothing(_call: Call) -> web.Response:
     raise AssertionError
 
 
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d.*")
+UTC_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z")
+FREE = {"text", "diff", "content", "frontmatter", "steps", "runs", "chains", "lines"}  # texts of notes, and what is not described
 ROUTES_HERE = [
     Route(
         method="GET", path="/api/find", module="vault", capability="read", reach="paths", handle=nothing, query=FindQuery, summary="Find.",
@@ -141,3 +146,70 @@ def words(part: object) -> Iterator[str]:
         if isinstance(name, str) and not isinstance(inner, dict):
             yield name
         yield from words(inner)
+
+
+async def test_headers_that_are_read_and_bodies_that_are_taken_as_they_are_are_said(live: Live):
+    async with live() as life:
+        paths = (await get(life, "/api/openapi.json"))["paths"]
+
+    def headers(path: str, method: str) -> set[str]:
+        return {one["name"] for one in paths[path][method]["parameters"] if one["in"] == "header"}
+
+    assert headers("/api/notes/{path}", "patch") == {"If-Match"}
+    assert headers("/api/notes/{path}", "put") == {"If-Match", "If-None-Match"}
+    assert headers("/api/files/{path}", "get") == {"If-None-Match", "Range", "If-Range"}
+    assert headers("/api/files/{path}", "put") == {"If-Match", "If-None-Match", "X-Content-SHA256", "Content-Digest"}
+    assert headers("/api/events", "get") == {"Last-Event-ID"}
+    upload = paths["/api/files/{path}"]["put"]["requestBody"]
+    assert upload == {"required": True, "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
+    assert set(paths["/api/notes/{path}"]["put"]["requestBody"]["content"]) == {"application/json", "text/markdown"}
+    assert {"200", "201", "409"} <= set(paths["/api/files/{path}"]["put"]["responses"])
+    assert {"206", "416"} <= set(paths["/api/files/{path}"]["get"]["responses"])
+    assert "ETag" in paths["/api/notes/{path}"]["get"]["responses"]["200"]["headers"]
+
+
+async def test_every_time_is_spelled_in_one_way_and_said_to_be_a_time(live: Live, vault):
+    save(vault / "AGENTS.md", note("All", watch=["Projects/*"]))
+    save(vault / "Projects/garden/AGENTS.md", note("Garden"))
+    async with live() as life:
+        save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
+        await life.settled()
+        key_of(life, "vault:read")
+        await call(life, "PATCH", "/api/notes/AGENTS.md", json={"section": "Current Focus", "content": "- weed"})
+        await call(life, "PUT", "/api/contexts/session/one", json={"folder_paths": ["Projects/garden"]})
+        document, wrong = await get(life, "/api/openapi.json"), []
+        run = (await get(life, "/api/runs"))["runs"][0]["id"]
+        await post(life, f"/api/runs/{run}/undo")
+        for target in (
+            *("/api/notes", "/api/notes/AGENTS.md", "/api/notes/AGENTS.md/versions", "/api/read?path=AGENTS.md", "/api/ls", "/api/watches"),
+            *("/api/runs", f"/api/runs/{run}", "/api/tasks", "/api/history?path=AGENTS.md", "/api/doctor", "/api/usage", "/api/models"),
+            *(
+                "/api/search?q=garden",
+                "/api/auth/keys",
+                "/api/audit",
+                "/api/contexts/session/one",
+                "/api/suggestions",
+                "/api/why?path=AGENTS.md",
+            ),
+        ):
+            name = target.partition("?")[0].replace(f"/{run}", "/{id}").replace("/one", "/{id}").replace("notes/AGENTS.md", "notes/{path}")
+            answer = document["paths"][name]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+            wrong += [f"{target} {one}" for one in misspelled(document, answer, await get(life, target), "")]
+    assert not wrong, "\n".join(wrong)
+
+
+def misspelled(whole: dict, schema: dict, value: object, where: str) -> Iterator[str]:
+    """Times that are spelled otherwise, and texts that look like one and are not said to be."""
+    schema = followed(whole, schema)
+    ways = [way for way in schema.get("anyOf", [schema]) if way.get("type") != "null"]
+    schema = followed(whole, ways[0]) if ways else {}
+    if isinstance(value, dict):
+        for name, one in value.items():
+            yield from misspelled(whole, schema.get("properties", {}).get(name, {}), one, f"{where}.{name}")
+    elif isinstance(value, list):
+        for one in value:
+            yield from misspelled(whole, schema.get("items", {}), one, where)
+    elif isinstance(value, str) and TIME.fullmatch(value) and not UTC_TIME.fullmatch(value):
+        yield f"{where}: {value}"
+    elif isinstance(value, str) and TIME.fullmatch(value) and schema.get("format") != "date-time" and not FREE & set(where.split(".")):
+        yield f"{where} is not said to be a time"

@@ -56,10 +56,11 @@ def test_without_a_scope_a_key_reads_and_writes_all_and_administers_nothing(type
     assert "administer nothing" in typed.does("keys", "create", "--help").replace("\n", " ").replace("  ", " ")
 
 
-def test_a_module_that_nobody_knows_is_told_with_those_that_are_known(typed: Typed):
-    said = typed.does("keys", "create", "phone", "--scope", "dailly:read")
+def test_a_scope_on_a_module_that_nobody_knows_is_refused_with_those_that_are_known(typed: Typed):
+    said = typed.fails(1, "keys", "create", "phone", "--scope", "dailly:read")
 
-    assert "Note: there is no module dailly so far; those that are known are vault, curator, system, daily" in said
+    assert "there is no module dailly; those that a scope may name are vault, curator, system, daily" in said
+    assert typed.json("keys", "list")["keys"] == []
 
 
 def test_several_scopes_and_paths_may_be_given(typed: Typed):

@@ -41,7 +41,7 @@ def test_others_see_neither_what_is_run_nor_where_it_lies():
 def test_an_error_has_all_the_names_that_apps_read():
     shown = show_error(HookError(hook="a", message="b", timestamp=AT))
 
-    assert shown == {"hook": "a", "hook_name": "a", "message": "b", "error": "b", "timestamp": "2026-01-06T12:00:00+00:00"}
+    assert shown == {"hook": "a", "hook_name": "a", "message": "b", "error": "b", "timestamp": "2026-01-06T12:00:00Z"}
 
 
 def test_a_listed_run_has_no_texts_and_a_whole_one_says_what_was_cut():

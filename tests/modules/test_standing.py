@@ -32,11 +32,12 @@ def status(one: Entry, declared: Declared | None, problem: str | None = None, *c
         (entry(), DECLARED, None, "running"),
         (entry(), DECLARED, "it failed", "failed"),
         (entry(), None, "it failed", "failed"),
+        (entry(), None, None, "starting"),
         (entry(enabled=False), None, None, "disabled"),
         (entry(approved=None), None, None, "unapproved"),
     ],
 )
-def test_a_module_stands_in_one_of_four_ways(one, declared, problem, state):
+def test_a_module_stands_in_one_of_five_ways(one, declared, problem, state):
     found = status(one, declared, problem)
 
     assert (found.state, found.is_serving) == (state, declared is not None)

@@ -1,0 +1,88 @@
+"""Module paths: what the modules that run serve, in the API's own description."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+from parachuted.api.openapi import Json, error_of, operation_id, without_null
+from parachuted.modules.declare import path_fields
+from parachuted.modules.declared import Declared, RouteSpec, ToolSpec
+
+_ERRORS = (400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 502, 503, 507)
+_ANY = {"description": "What the module answers.", "content": {"application/json": {"schema": {}}}}
+_EVENTS = {
+    "description": "Server-sent events, each with JSON as its data; an event `error` when it goes wrong.",
+    "content": {"text/event-stream": {}},
+}
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_SECURITY: list[Json] = [{"bearer": []}, {"api_key": []}]
+
+
+def add_modules(document: Json, modules: Iterable[Declared]) -> None:
+    """Describe their routes and tools in it too."""
+    paths, tags = cast("dict[str, Json]", document["paths"]), cast("list[Json]", document["tags"])
+    schemas = cast("Json", cast("Json", document["components"])["schemas"])
+    for module in modules:
+        tags.append({"name": module.name, "description": module.description or f"The module {module.name}."})
+        for route in module.routes:
+            path = f"{module.prefix}{route.path}".rstrip("/")
+            paths.setdefault(path, {}).setdefault(route.method.lower(), _route(module, route, path, schemas))
+        for tool in module.tools:
+            path = f"/api/modules/{module.name}/tools/{tool.name}"
+            paths[path] = {"post": _tool(module, tool, path, schemas)}
+
+
+def _route(module: Declared, route: RouteSpec, path: str, schemas: Json) -> Json:
+    named = path_fields(route.path)
+    schema = _hoisted(module, route.schema, schemas)
+    fields, required = cast("dict[str, Json]", schema.get("properties", {})), cast("list[str]", schema.get("required", []))
+    free = {name: said for name, said in fields.items() if name not in named}
+    text = {"type": "string", "minLength": 1}
+    parameters: list[Json] = [{"name": name, "in": "path", "required": True, "schema": text} for name in named]
+    operation = _operation(module, route.method, path, route.summary, route.capability)
+    if route.method in {"GET", "HEAD", "DELETE"}:
+        parameters += [
+            {"name": name, "in": "query", "required": name in required, "schema": without_null(said)} for name, said in free.items()
+        ]
+    elif free or schema.get("additionalProperties"):
+        needed = [name for name in required if name in free]
+        body = {**schema, "properties": free, "required": needed}
+        operation["requestBody"] = {"required": bool(needed), "content": {"application/json": {"schema": body}}}
+    if parameters:
+        operation["parameters"] = parameters
+    operation["responses"] = {**_responses(), "200": _EVENTS if route.streams else _ANY}
+    return operation
+
+
+def _tool(module: Declared, tool: ToolSpec, path: str, schemas: Json) -> Json:
+    schema = _hoisted(module, tool.schema, schemas)
+    operation = _operation(module, "POST", path, tool.description.partition("\n")[0], "write")
+    operation["requestBody"] = {"required": bool(schema.get("required")), "content": {"application/json": {"schema": schema}}}
+    result: Json = {"type": "object", "properties": {"result": {}}, "required": ["result"]}
+    answer = {"description": "What the tool returned.", "content": {"application/json": {"schema": result}}}
+    return {**operation, "responses": {**_responses(), "200": answer}}
+
+
+def _operation(module: Declared, method: str, path: str, summary: str, capability: str) -> Json:
+    return {
+        "operationId": operation_id(method, path), "tags": [module.name], "summary": summary, "x-module": module.name,
+        "x-capability": capability, "x-reach": "paths", "security": _SECURITY,
+    }  # fmt: skip
+
+
+def _responses() -> Json:
+    other = {"description": "A module may answer by other statuses too.", "content": {"application/json": {"schema": {}}}}
+    return {**{str(status): error_of(status) for status in _ERRORS}, "default": other}
+
+
+def _hoisted(module: Declared, schema: Mapping[str, object], schemas: Json) -> Json:
+    """The schema, with what it defines moved to where the whole document finds it, under the module's name."""
+    text = json.dumps(dict(schema)).replace('"#/$defs/', f'"#/components/schemas/{module.name}.')
+    found: Json = json.loads(text)
+    for name, said in cast("Json", found.pop("$defs", {})).items():
+        if _NAME.fullmatch(name):
+            schemas[f"{module.name}.{name}"] = said
+    return found

@@ -1,0 +1,39 @@
+"""Times: the one way in which answers spell a moment: RFC 3339, in UTC, with a `Z`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, TypeAlias, TypeVar
+
+from pydantic import Field
+
+Time: TypeAlias = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+_NAMES = frozenset({"added_at", "at", "created_at", "due", "ended", "resolved_at", "since", "started", "timestamp", "undone", "until"})
+_OTHERS = "steps"  # what an agent called tools with is told as it was
+_T = TypeVar("_T")
+
+
+def time_of(at: datetime) -> str:
+    """That moment; `at` has a zone."""
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def moment(seconds: float) -> str:
+    """The moment so many seconds after 1970. A file may claim a year that no calendar has."""
+    try:
+        return time_of(datetime.fromtimestamp(seconds, UTC))
+    except (OverflowError, ValueError, OSError):
+        return time_of(datetime.fromtimestamp(0, UTC))
+
+
+def with_times(document: _T) -> _T:
+    """A stored document with its times, known by their names, spelled that way."""
+    return _spelled(document, is_time=False)  # type: ignore[return-value]
+
+
+def _spelled(value: object, *, is_time: bool) -> object:
+    if isinstance(value, dict):
+        return {name: one if name == _OTHERS else _spelled(one, is_time=name in _NAMES) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_spelled(one, is_time=False) for one in value]
+    return f"{value.removesuffix('+00:00')}Z" if is_time and isinstance(value, str) and value.endswith("+00:00") else value

@@ -1,0 +1,25 @@
+"""Every time that is answered is spelled in one way."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+from parachuted.times import moment, time_of, with_times
+
+
+def test_a_moment_is_told_in_utc():
+    there = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone(timedelta(hours=2)))
+
+    assert time_of(there) == "2026-01-02T01:04:05Z"
+    assert moment(datetime(2026, 1, 2, tzinfo=UTC).timestamp()) == "2026-01-02T00:00:00Z"
+    assert moment(1e300) == moment(0) == "1970-01-01T00:00:00Z"
+
+
+def test_the_times_of_a_stored_document_are_known_by_their_names():
+    stored = {"started": "2026-01-02T03:04:05+00:00", "wrote": [{"at": "2026-01-02T03:04:05+00:00", "diff": "+00:00"}], "ended": None}
+
+    assert with_times(stored) == {
+        "started": "2026-01-02T03:04:05Z",
+        "wrote": [{"at": "2026-01-02T03:04:05Z", "diff": "+00:00"}],
+        "ended": None,
+    }
