@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from benchmarks.curators import curators
 from benchmarks.gateway import gateway
 from benchmarks.hooks import hooks
 from benchmarks.model import scripted_model
@@ -233,6 +234,7 @@ MEASURES: dict[str, Measure] = {
     "hooks": hooks,
     "gateway": gateway,
     "runs": agent_runs,
+    "curators": curators,
 }
 
 

@@ -41,3 +41,20 @@ def _text(chance: random.Random, number: int, project: int, projects: int, *, wa
 
 def _sentence(chance: random.Random) -> str:
     return " ".join(chance.choices(_WORDS, k=chance.randint(6, 14))).capitalize() + "."
+
+
+def make_text(chance: random.Random, size: int) -> str:
+    """A note of about that many bytes: headings, paragraphs and lists."""
+    lines, length = ["# A note", ""], 0
+    while length < size:
+        part = [
+            f"## {chance.choice(_WORDS).capitalize()}",
+            "",
+            *(_sentence(chance) for _ in range(5)),
+            "",
+            *(f"- {_sentence(chance)}" for _ in range(4)),
+            "",
+        ]
+        lines += part
+        length += sum(map(len, part))
+    return "\n".join(lines)

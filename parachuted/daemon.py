@@ -34,7 +34,9 @@ from parachuted.events import Bus, Change, Keeper, Listeners, Looker, Noticer, P
 from parachuted.events.audit_file import AUDIT_HEAD, AuditFolder, Head, make_machine_name
 from parachuted.events.audit_log import AuditLog
 from parachuted.events.audit_writes import WriteAudit
+from parachuted.events.folder_signal import FolderSignal
 from parachuted.extensions import AgentGround, Ground, make_hooks, make_modules
+from parachuted.hooks.loading import SCRIPTS
 from parachuted.keys import KeyFile, Ring
 from parachuted.modules.access import VaultParts
 from parachuted.modules.agent_boxes import AgentBoxes
@@ -72,11 +74,13 @@ _LOOK_AFTER_S = 1.0
 _CLOCK = "clock.json"
 _REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where this machine reaches what listens on every address
 _LOOK_AT_KEYS_S = 0.5  # for open streams: a request looks by itself
+_LOOK_AT_KEYS_ANYWAY_S = 5.0  # such as for a file that is reached by a link
 _PATHS_AT_ONCE = 2000
-_LOOKS_A_FLUSH = 1200  # ten minutes
+_KEEP_USES_S = 600.0
 _THREADS = 256
 _DEEPEST = 3  # agents that others wait for
 _M_ARENA_MAX, _HEAPS = -8, 2
+_TRIM_AFTER_S = 2.0
 _STATE_IS_GONE = "the state folder was deleted under the daemon; `parachute restart` begins it anew"
 
 
@@ -139,7 +143,7 @@ def _make_gateway(settings: Settings, folder: Path, env: Mapping[str, str], user
 
 
 def _give_memory_back() -> None:
-    """A first scan, and search after it, hold many texts for a moment; glibc keeps what is freed unless asked (malloc_trim(3))."""
+    """A first scan, search after it, and each run hold many texts for a moment; glibc keeps what is freed unless asked (malloc_trim(3))."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
@@ -222,6 +226,7 @@ class Daemon:
         self._door.listen(self.at_work.recheck)
         self._stopping = asyncio.Event()
         self.is_to_begin_again = False
+        self._trimming: asyncio.TimerHandle | None = None
         self._server: Server | None = None
         self.port = 0
 
@@ -288,6 +293,7 @@ class Daemon:
         self._curator = Curator(parts, self.chosen.backend, model=self.chosen.model, limits=limits)
         if self.chosen.model is not None:  # what a model's backend stands on is loaded while the first task waits out its quiet time
             bus.listen(lambda event: expect_heavy("claude") if event.event == "task.queued" else None)
+        bus.listen(lambda event: self._trim_soon() if event.event == "run.finished" else None)
         budget = settings.budget
         runs = RunLimits(runs_per_hour=budget.runs_per_hour, runs_per_day=budget.runs_per_day, runs_per_cause=budget.runs_per_cause)
         self.budget = Budget(runs, self.history, self._state, self.elapsed.moment)
@@ -468,6 +474,16 @@ class Daemon:
         _give_memory_back()
         await self.noticer.run()
 
+    def _trim_soon(self) -> None:
+        """Once for all runs that end within some seconds. In a thread: it walks over all that is free."""
+        if self._trimming is None:
+            loop = asyncio.get_running_loop()
+            self._trimming = loop.call_later(_TRIM_AFTER_S, self._trim, loop)
+
+    def _trim(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._trimming = None
+        loop.run_in_executor(None, _give_memory_back)
+
     async def _look_back(self) -> None:
         """Once in a vault that an earlier version knew: find the notes that say that they are a stranger's."""
         if is_looked_back(self._state):
@@ -507,13 +523,23 @@ class Daemon:
 
     async def _look_after_keys(self) -> None:
         """See at once what has become of keys.yaml; write only now and then when its keys were used."""
-        for number in itertools.count(1):
-            self._door.look()
-            self.hooks.look()
-            self.problems.set("keys", self._door.ring.problem)
-            await next_beat(_LOOK_AT_KEYS_S)
-            if number % _LOOKS_A_FLUSH == 0:
-                await asyncio.to_thread(self._keep_uses_of_keys)
+        loop = asyncio.get_running_loop()
+        kept_at = loop.time()
+        signal = FolderSignal(self._home, ("", SCRIPTS), shortest_s=_LOOK_AT_KEYS_S, longest_s=_LOOK_AT_KEYS_ANYWAY_S)
+        try:
+            while True:
+                self._door.look()
+                self.hooks.look()
+                self.problems.set("keys", self._door.ring.problem)
+                if self._door.ring.is_unsettled or self._door.ring.ends_within(_LOOK_AT_KEYS_ANYWAY_S):
+                    await next_beat(_LOOK_AT_KEYS_S)
+                else:
+                    await signal.wait()
+                if loop.time() - kept_at >= _KEEP_USES_S:
+                    kept_at = loop.time()
+                    await asyncio.to_thread(self._keep_uses_of_keys)
+        finally:
+            signal.close()
 
     async def _set_auth_mode(self, mode: Mode) -> None:
         """Keep it in config.yaml, and follow it. Raises ConfigError, having changed nothing, where it would let everyone in."""
@@ -585,6 +611,8 @@ class Daemon:
     async def _close(self) -> None:
         await self.hooks.close()  # first: callers that wait for a hook are told so, while they can be
         await self.at_work.stop("the daemon ended")  # the curators' have ended with the worker
+        if self._trimming is not None:
+            self._trimming.cancel()
         if self._server is not None:
             await self._server.close()
         await self.modules.stop()

@@ -66,7 +66,7 @@ class KeyDoor:
         self._listeners.append(listener)
 
     def look(self) -> None:
-        """See what has become of the keys. To be called twice a second or more often: an open stream ends with its key."""
+        """See what has become of the keys. Called when their file may have changed or one expires: a stream ends with its key."""
         self.ring.look()
         for listener in self._listeners:
             listener()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import time
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from parachuted.errors import ParachuteError
 from parachuted.keys.file import Held, KeyFile, KeysRefusedError
@@ -41,7 +41,7 @@ class Ring:
     def look(self) -> None:
         """See to it that what is held is what the file says. A file read just when it was written is read again."""
         mark = self.file.mark()
-        if mark == self._mark and time.monotonic() - self._read_at > _UNSETTLED_S:
+        if mark == self._mark and not self.is_unsettled:
             return
         if mark != self._mark:
             self._read_at = time.monotonic()
@@ -52,6 +52,16 @@ class Ring:
         except KeysRefusedError as error:
             self._held, self.problem = Held(), error.message
         self._kept = [(key.key_hash.encode(), key) for key in self._held.keys]
+
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether the file was read so soon after it was written that it has to be read again."""
+        return time.monotonic() - self._read_at <= _UNSETTLED_S
+
+    def ends_within(self, seconds: float) -> bool:
+        """Whether a key expires in that time."""
+        now = self._clock()
+        return any(key.expires is not None and now < key.expires <= now + timedelta(seconds=seconds) for key in self._held.keys)
 
     def find(self, given: str) -> Key | None:
         """The key whose text that is, expired or not; None: there is none. The time it takes does not tell how near it was."""

@@ -148,3 +148,15 @@ def test_nothing_is_written_when_nobody_came_and_nothing_is_lost_when_it_cannot_
     ring.look()
     ring.flush()
     assert ring.file.load().keys[0].last_used == NOW
+
+
+def test_it_tells_when_a_key_is_about_to_expire(ring, clock):
+    made = mint("phone", USUAL, now=NOW, expires=NOW + timedelta(seconds=10))
+    ring.file.add(made.key)
+    ring.look()
+
+    assert not ring.ends_within(5)
+    clock.now += timedelta(seconds=6)
+    assert ring.ends_within(5)
+    clock.now += timedelta(seconds=6)
+    assert not ring.ends_within(5)
