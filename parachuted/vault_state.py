@@ -53,17 +53,22 @@ class _Record:
 def state_folder(home: Path, vault: Path) -> Path:
     """The vault's state folder in `home`, made at the first call; the vault's id is written where it is missing.
 
-    Raises VaultUnclearError when the vault may be a copy of another or not the one that was there.
+    Raises VaultUnclearError when the vault may be a copy of another or not the one that was there, and DaemonError when the disk refuses.
     """
     place = vault.resolve()
-    return _keep(home, place, _recognize(home, place))
+    try:
+        return _keep(home, place, _recognize(home, place))
+    except OSError as error:
+        raise DaemonError(
+            f"{error.filename or home} cannot be used: {error.strerror}; make room or give yourself the right there"
+        ) from error
 
 
 def known_state_folder(home: Path, vault: Path) -> Path | None:
     """The same as far as it is known; nothing is written, and None is returned where it is unknown or unclear."""
     try:
         record = _recognize(home, vault.resolve())
-    except VaultUnclearError:
+    except (VaultUnclearError, OSError):
         return None
     return record.folder if record.folder.is_dir() else None
 
@@ -84,12 +89,14 @@ def was_vault(home: Path, vault: Path) -> bool:
 
 
 def separate(home: Path, vault: Path) -> None:
-    """Answer: an unclear vault is one of its own, without a past. Raises ParachuteError where nothing is unclear."""
+    """Answer: an unclear vault is one of its own, with its own past if it had one. Raises ParachuteError where nothing is unclear."""
     place = _unclear(home, vault)
     legacy, records = _legacy(home, place), _records(home)
     if legacy.is_dir() and all(record.folder != legacy for record in records):
         _write_record(_Record(legacy, secrets.token_hex(16), "", ""))
-    _keep(home, place, _new(home, secrets.token_hex(16)), is_new_id=True)
+    mark = _mark(place)
+    own = next((record for record in records if mark and (record.path, record.mark) == (os.fspath(place), mark)), None)
+    _keep(home, place, own or _new(home, secrets.token_hex(16)), is_new_id=True)
 
 
 def adopt(home: Path, vault: Path) -> None:
@@ -106,12 +113,14 @@ def _recognize(home: Path, place: Path) -> _Record:
     """What the home knows of the vault, or a record with an empty path if it is new. Raises VaultUnclearError."""
     records, identity, mark = _records(home), _read_id(place), _mark(place)
     known = next((record for record in records if record.id == identity), None)
+    here = next((record for record in records if record.path == os.fspath(place)), None)
+    is_same_folder = here is not None and mark != "" and here.mark == mark
     if known is not None:
-        if known.path not in {"", os.fspath(place)} and _is_copy(Path(known.path), place, known.id):
+        is_another = is_same_folder and here != known  # so somebody has given it that id
+        if known.path not in {"", os.fspath(place)} and (is_another or _is_copy(Path(known.path), place, known.id)):
             raise _unclear_copy(place, known.path)
         return known
-    here = next((record for record in records if record.path == os.fspath(place)), None)
-    if here is not None and mark and here.mark == mark:
+    if here is not None and is_same_folder:
         return replace(here, id=identity or here.id)  # its id was deleted, or replaced by a sync with another device
     if identity == "":
         raise VaultUnclearError(
@@ -139,6 +148,10 @@ def _keep(home: Path, place: Path, record: _Record, *, is_new_id: bool = False) 
     try:
         _fill_control_folder(place, now.id, is_new_id=is_new_id)
     except OSError as error:
+        if is_new_id:
+            raise ParachuteError(
+                f"the id of {place} cannot be written: {error.strerror}; give yourself the right to, then say it again"
+            ) from error
         log.warning("the vault's id cannot be written, so its history is found by its path alone", extra={"reason": str(error)})
     return record.folder
 
@@ -157,8 +170,8 @@ def _unclear(home: Path, vault: Path) -> Path:
 def _unclear_copy(place: Path, original: str) -> VaultUnclearError:
     name = shlex.quote(os.fspath(place))
     return VaultUnclearError(
-        f"{place} has the id of {original}, which is still there. Is it a copy? `parachute vault separate {name}` makes it a vault of its "
-        f"own, with a history that begins now; `parachute vault adopt {name}` lets it take over the history of {original}"
+        f"{place} has the id of the vault {original}. Is it a copy? `parachute vault separate {name}` makes it a vault with a "
+        f"history of its own; `parachute vault adopt {name}` lets it take over the history of {original}"
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.errors import ParachuteError
+from parachuted.errors import DaemonError, ParachuteError
 from parachuted.vault_state import VaultUnclearError, adopt, known_state_folder, separate, state_folder, was_vault
 
 
@@ -73,7 +73,7 @@ def test_a_copy_beside_the_original_is_asked_about_and_shares_nothing_until_it_i
     folder, copy = state_folder(home, vault), tmp_path / "a copy"
     shutil.copytree(vault, copy)
     for _ in range(2):
-        with pytest.raises(VaultUnclearError, match=r"(?s)still there.*`parachute vault separate '.*a copy'`.*`parachute vault adopt"):
+        with pytest.raises(VaultUnclearError, match=r"Is it a copy.*`parachute vault separate '.*a copy'`.*`parachute vault adopt"):
             state_folder(home, copy)
         assert known_state_folder(home, copy) is None
 
@@ -88,7 +88,7 @@ def test_a_copy_may_take_the_originals_place_which_is_then_asked_about_itself(ho
     shutil.copytree(vault, copy)
     adopt(home, copy)
     assert state_folder(home, copy) == folder
-    with pytest.raises(VaultUnclearError, match="still there"):
+    with pytest.raises(VaultUnclearError, match="Is it a copy"):
         state_folder(home, vault)
     separate(home, vault)
     assert state_folder(home, vault) != folder
@@ -211,3 +211,35 @@ def test_a_garbled_record_is_none(home, vault):
     folder = state_folder(home, vault)
     (folder / "vault.json").write_text("{")
     assert state_folder(home, vault) == folder
+
+
+def test_an_answer_that_could_not_be_written_is_no_answer(home, vault, tmp_path, monkeypatch):
+    state_folder(home, vault)
+    shutil.copytree(vault, tmp_path / "copy")
+
+    def refuse(*_args: object, **_more: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("parachuted.vault_state._write_file", refuse)
+    with pytest.raises(ParachuteError, match="cannot be written: Permission denied"):
+        separate(home, tmp_path / "copy")
+    with pytest.raises(VaultUnclearError):
+        state_folder(home, tmp_path / "copy")
+
+
+def test_a_home_that_refuses_is_told_in_a_sentence(home, vault):
+    (home / "state").write_text("no folder")
+    with pytest.raises(DaemonError, match="cannot be used"):
+        state_folder(home, vault)
+
+
+def test_a_vault_that_was_given_the_id_of_another_does_not_get_that_ones_past_though_it_is_away(home, vault, tmp_path):
+    another = tmp_path / "another"
+    another.mkdir()
+    folder, own = state_folder(home, vault), state_folder(home, another)
+    (another / ".parachute/vault-id").write_text(id_of(vault) + "\n")
+    vault.rename(tmp_path / "not mounted")
+    with pytest.raises(VaultUnclearError, match="Is it a copy"):
+        state_folder(home, another)
+    separate(home, another)
+    assert state_folder(home, another) == own != folder
