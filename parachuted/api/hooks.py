@@ -16,6 +16,7 @@ from parachuted.api.fields import Sent, Whole
 from parachuted.api.route import Call, Route
 from parachuted.errors import NotFoundError
 from parachuted.hooks import Hooks as RunningHooks
+from parachuted.hooks.idle import Offered
 from parachuted.hooks.shown import (
     ApprovedShown,
     HookErrorsShown,
@@ -37,11 +38,20 @@ _Name = Annotated[str, Field(min_length=1, max_length=200)]
 _RUN = "{id}"
 
 
+class Modules(Protocol):
+    """The modules that run."""
+
+    def offered(self) -> Offered:
+        """Their names and their tools."""
+
+
 class Given(Protocol):
     """The parts that are needed here."""
 
     @property
     def hooks(self) -> RunningHooks: ...
+    @property
+    def modules(self) -> Modules: ...
     @property
     def vault(self) -> Path: ...
     @property
@@ -114,8 +124,9 @@ class Hooks:
         """`GET /api/hooks`."""
         hooks = self._parts.hooks
         may_administer = call.identity.grant(_MODULE, "admin") == EVERYWHERE
+        offered = self._parts.modules.offered()
         shown: HooksShown = {
-            "hooks": [show_hook(listed, is_whole=may_administer) for listed in hooks.listed],
+            "hooks": [show_hook(listed, is_whole=may_administer, offered=offered) for listed in hooks.listed],
             "health": {"recent_errors_count": len(hooks.errors)},
             "problems": list(hooks.problems) if may_administer else [],
         }

@@ -40,6 +40,9 @@ def hooks_list(options: Namespace) -> int:
     for one in answer["hooks"]:
         if one["problem"]:
             say(f"problem  {one['name']} does not run: {one['problem']}")
+    for one in answer["hooks"]:
+        if one["idle"]:
+            say(f"note     {one['name']} never runs: {one['idle']}")
     for problem in answer["problems"]:
         say(f"problem  {problem}")
     return 0

@@ -40,12 +40,16 @@ OUR_TOOLS: Mapping[str, tuple[_Counterpart, ...]] = MappingProxyType(
         "append_note": _writing("path", "text"),
         "edit_section": _writing("path", "text"),
         "list_context_files": (),
+        "list_system_files": (),
         "list_notes": (_Counterpart("Glob", {"pattern": "pattern"}),),
         "no_change": (),
         "read_context": (_Counterpart("Read", {_FILE: _FILE}),),
         "read_note": (_Counterpart("Read", {"path": _FILE}),),
+        "read_system_file": (),
         "search_notes": (_Counterpart("Grep", {"query": "pattern"}),),
+        "suggest_change": (),
         "update_context": _writing(_FILE, "content"),
+        "use_skill": (),
         "write_note": _writing("path", "text")[::-1],
     }
 )

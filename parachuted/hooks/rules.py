@@ -57,6 +57,12 @@ def compile_rule(text: str, event: str) -> Test:
     return _tool_rule(name, inside)
 
 
+def tool_of(rule: str) -> str | None:
+    """The tool that a rule is about; None: it is about notes, or is no rule."""
+    found = _RULE.fullmatch(rule)
+    return None if found is None or found[1] == _NOTE else found[1]
+
+
 def _tool_rule(name: str, inside: str) -> Test:
     test = _argument_rule(name, inside)
 

@@ -7,6 +7,7 @@ from typing import Literal
 from typing_extensions import TypedDict
 
 from parachuted.events.catalog import CATALOG
+from parachuted.hooks.idle import Offered, why_idle
 from parachuted.hooks.listed import HookError, Listed
 from parachuted.hooks.recorder import Record
 from parachuted.hooks.trying import Trial
@@ -15,7 +16,10 @@ _ELSEWHERE = "it does not run; `parachute hooks list`, on its machine, says why"
 
 
 class HookShown(TypedDict):
-    """A hook. `problem`: why it does not run. Times are of this life of the daemon. `command`: for those who may administer."""
+    """A hook. `problem`: why it does not run; `idle`: why nothing ever asks for it to. Times are of this life of the daemon.
+
+    `command`: for those who may administer.
+    """
 
     name: str
     events: list[str]
@@ -29,6 +33,7 @@ class HookShown(TypedDict):
     timeout_s: float
     command: str | None
     problem: str | None
+    idle: str | None
     runs: int
     failures: int
     last_ms: float | None
@@ -120,7 +125,7 @@ class EventShown(TypedDict):
     fields: list[str]
 
 
-def show_hook(listed: Listed, *, is_whole: bool) -> HookShown:
+def show_hook(listed: Listed, *, is_whole: bool, offered: Offered | None = None) -> HookShown:
     """`is_whole`: with what is run and where it lies, which may be on a line with somebody's secret."""
     hook = listed.hook
     return {
@@ -136,6 +141,7 @@ def show_hook(listed: Listed, *, is_whole: bool) -> HookShown:
         "timeout_s": hook.timeout_s,
         "command": hook.shown if is_whole else None,
         "problem": listed.problem if is_whole or listed.problem is None else _ELSEWHERE,
+        "idle": why_idle(hook, offered),
         "runs": listed.runs,
         "failures": listed.failures,
         "last_ms": listed.last_ms,

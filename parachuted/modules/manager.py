@@ -25,6 +25,7 @@ from parachuted.events.audit import Recorder
 from parachuted.grants.agent_config import AgentConfig
 from parachuted.grants.patterns import grant_of
 from parachuted.hooks import Decision, Occurrence
+from parachuted.hooks.idle import Offered
 from parachuted.modules.approved import Approved, Entry
 from parachuted.modules.audited import AuditedInterface, ModuleAudit
 from parachuted.modules.clockwork import Clockwork
@@ -199,6 +200,11 @@ class Modules:
     def tools(self) -> list[tuple[str, ToolSpec]]:
         """Every tool, with the name of its module."""
         return [(name, spec) for name, kept in sorted(self._kept.items()) for spec in kept.tools.values()]
+
+    def offered(self) -> Offered:
+        """What hooks may be about."""
+        running = {name for name, kept in self._kept.items() if kept.running is not None}
+        return Offered(modules=frozenset(running), tools=frozenset(spec.name for _, spec in self.tools()))
 
     async def call_tool(
         self, module: str, tool: str, arguments: Mapping[str, object], authority: Authority, *, timeout_s: float = CALL_LIMIT_S

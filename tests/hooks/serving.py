@@ -15,10 +15,18 @@ from parachuted.api.errors import answer_to
 from parachuted.api.hooks import Hooks as HookRoutes
 from parachuted.api.route import Call
 from parachuted.hooks import Approvals, Hooks, Recorder, Runner
+from parachuted.hooks.idle import Offered
 from parachuted.keys import EVERYTHING, EVERYWHERE, Identity, Scope
 
 PERSON = Identity(kind="loopback", id="loopback", name="loopback", scopes=EVERYTHING)
 READER = Identity(kind="key", id="k_1", name="a reader", scopes=(Scope(module="system", capabilities=frozenset({"read"})),))
+
+
+class Modules:
+    """One module, with one tool."""
+
+    def offered(self) -> Offered:
+        return Offered(modules=frozenset({"travel"}), tools=frozenset({"plan_trip"}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +34,7 @@ class Served:
     """What the routes are given, and where they are."""
 
     hooks: Hooks
+    modules: Modules
     vault: Path
     clock: Callable[[], datetime]
     url: str = ""
@@ -50,7 +59,7 @@ async def running_hooks(home: Path, vault: Path, **options: Any) -> AsyncIterato
 async def serving(home: Path, vault: Path, identity: Identity = PERSON) -> AsyncIterator[Served]:
     """Answer as the front would, for `identity`."""
     async with running_hooks(home, vault) as hooks:
-        parts = Served(hooks=hooks, vault=vault, clock=lambda: datetime.now(UTC))
+        parts = Served(hooks=hooks, modules=Modules(), vault=vault, clock=lambda: datetime.now(UTC))
         app = web.Application()
         for route in HookRoutes(parts).routes():
             app.router.add_route(route.method, route.path, answering(route, identity))
@@ -58,7 +67,9 @@ async def serving(home: Path, vault: Path, identity: Identity = PERSON) -> Async
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         try:
-            yield Served(hooks=hooks, vault=vault, clock=parts.clock, url=f"http://127.0.0.1:{runner.addresses[0][1]}")
+            yield Served(
+                hooks=hooks, modules=parts.modules, vault=vault, clock=parts.clock, url=f"http://127.0.0.1:{runner.addresses[0][1]}"
+            )
         finally:
             await runner.cleanup()
 

@@ -13,6 +13,7 @@ from parachuted.agents import Tool, ToolResult
 from parachuted.agents.claude.transcript import PREFIX
 from parachuted.hooks.claude_tools import MCP_PREFIX, OUR_TOOLS
 from parachuted.modules.agent_tools import NoteTools
+from parachuted.modules.skills import TOOL as SKILL_TOOL
 from parachuted.tools.context_files import ContextFiles
 from parachuted.tools.hooked import AgentHooks
 from tests.hooks.serving import running_hooks
@@ -118,6 +119,7 @@ def test_every_tool_of_ours_is_known_by_its_name_and_its_arguments():
     notes = NoteTools(vault=None, may_write=True).tools()  # type: ignore[arg-type]
     schemas = {tool.name: tool.schema["properties"] for tool in (*context, *notes)}
 
-    assert schemas.keys() == OUR_TOOLS.keys()
+    assert OUR_TOOLS.keys() - schemas.keys() == {"list_system_files", "read_system_file", "suggest_change", SKILL_TOOL}
     assert all(one.arguments.keys() <= schemas[name].keys() for name, counterparts in OUR_TOOLS.items() for one in counterparts)
+    assert schemas.keys() < OUR_TOOLS.keys()
     assert MCP_PREFIX == PREFIX
