@@ -20,6 +20,7 @@ from parachuted.api.answers import json_answer
 from parachuted.api.fields import AppSent
 from parachuted.api.parts import Parts
 from parachuted.api.route import Call, Route
+from parachuted.modules.clockwork import Schedule
 from parachuted.vault import printable
 
 _MODULE = "system"
@@ -134,7 +135,15 @@ class Polled:
 
     def _jobs(self) -> list[dict[str, object]]:
         says = "Look through the whole vault for what no event told."
-        return [{"name": "full_scan", "every_s": self._parts.full_every_s, "description": says}]
+        scan: dict[str, object] = {
+            "name": "full_scan",
+            "module": None,
+            "every_s": self._parts.full_every_s,
+            "at": None,
+            "next_at": None,
+            "description": says,
+        }
+        return [scan, *map(_job, self._parts.modules.schedules())]
 
     def _counted(self, days: int) -> tuple[dict[str, object], dict[str, object] | None]:
         """What runs took, and what the gateway counted, where there is one. Blocks."""
@@ -152,3 +161,11 @@ class Polled:
         today = {"date": f"{midnight:%Y-%m-%d}", **self._parts.history.spent(midnight)}
         budget = self._parts.budget
         return {"today": today, "budget": {**budget.used(), **asdict(budget.limits)}}
+
+
+def _job(schedule: Schedule) -> dict[str, object]:
+    module, spec = schedule.name.partition("/")[0], schedule.spec
+    return {
+        "name": schedule.name, "module": module, "every_s": spec.every_s, "at": spec.at, "next_at": schedule.next.isoformat(),
+        "description": f"{spec.handler} of the module {module}",
+    }  # fmt: skip

@@ -6,10 +6,13 @@ from typing_extensions import TypedDict
 
 
 class Job(TypedDict):
-    """What the daemon does by the clock; `every_s` in seconds."""
+    """What the daemon or a module does by the clock: `every_s` in seconds, or each day `at` a local time."""
 
     name: str
-    every_s: float
+    module: str | None
+    every_s: float | None
+    at: str | None
+    next_at: str | None
     description: str
 
 

@@ -97,7 +97,7 @@ class AgentListing:
         one, runs = order.definition, self._desk.runs
         grant = runs.grant(order)
         here, lost = await runs.possible(order, grant)
-        problem = await runs.problem(here)
+        problem = await runs.obstacle(order, here)
         tools = (
             *_READING,
             *(_WRITING if grant.writes.alternatives != () else ()),

@@ -80,6 +80,22 @@ class AgentRuns:
             return None
         return _NO_BOXES if self._parts.boxes is None else await self._parts.boxes.problem()
 
+    async def obstacle(self, order: Order, grant: AgentGrant) -> str | None:
+        """Why no run of it could begin on this machine as it is; None: it can."""
+        if self._is_offline:
+            return f"{order.definition.who} needs a model, and there is none; see `parachute auth status`"
+        problem = await self.problem(grant)
+        wish = _wish(grant)
+        return (
+            None
+            if problem is None
+            else f"{order.definition.who} asks for {wish}, which needs a container, and there is none here: {problem}"
+        )
+
+    @property
+    def _is_offline(self) -> bool:
+        return self._parts.backend.name == _OFFLINE
+
     async def possible(self, order: Order, grant: AgentGrant) -> tuple[AgentGrant, str | None]:
         """Where there is no container, all work without the folders beside the vault, and some without a shell: what it is told of that."""
         problem = await self.problem(grant)
@@ -105,10 +121,8 @@ class AgentRuns:
             owner = self._parts.taints.owner(order.session)
             if owner not in {None, order.definition.name}:
                 raise ActRefusedError(f"{who} does not begin: the session that it would go on with is another agent's")
-        if (problem := await self.problem(grant)) is not None:
-            raise ActRefusedError(f"{who} asks for {_wish(grant)}, which needs a container, and there is none here: {problem}")
-        if self._parts.backend.name == _OFFLINE:
-            raise AgentUnavailableError(f"{who} needs a model, and there is none; see `parachute auth status`")
+        if (obstacle := await self.obstacle(order, grant)) is not None:
+            raise (AgentUnavailableError if self._is_offline else ActRefusedError)(obstacle)
         if order.authority.depth >= _DEEPEST:
             raise ActRefusedError(f"{who} does not begin: agents have called agents {_DEEPEST} deep already")
 

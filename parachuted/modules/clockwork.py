@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 
 from parachuted.access.authority import Authority
@@ -21,6 +22,16 @@ log = logging.getLogger(__name__)
 
 _TABLE = "module_schedules"
 _LIMIT_S = 900.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """One schedule of a module. `last`: when it last began, or was first seen; `next`: when it falls due."""
+
+    name: str
+    spec: ScheduleSpec
+    last: datetime
+    next: datetime
 
 
 class Clockwork:
@@ -48,6 +59,13 @@ class Clockwork:
     def remove(self, running: Running) -> None:
         """Run them no more."""
         self._specs = {key: found for key, found in self._specs.items() if found[0] is not running}
+
+    def schedules(self) -> list[Schedule]:
+        """The schedules of the modules that run, by name."""
+        return [
+            Schedule(name=key, spec=spec, last=self._last[key], next=next_time(self._last[key], every_s=spec.every_s, at=spec.at))
+            for key, (_, spec) in sorted(self._specs.items())
+        ]
 
     def begin_due(self, group: asyncio.TaskGroup) -> None:
         """Begin, in that group, all that is due and not at work still."""

@@ -28,6 +28,7 @@ _OFFICIAL = "parachute://"
 _GITHUB = re.compile(r"github://([\w.-]+)/([\w.-]+)")
 _ADDRESS = re.compile(r"(https|ssh|file)://[^\s\x00-\x1f]+|[A-Za-z0-9_][\w.-]*@[A-Za-z0-9][\w.-]*:[^\s\x00-\x1f-][^\s\x00-\x1f]*")
 _PASSWORD = re.compile(r"\w+://[^/@]*:[^/@]*@")
+_REF = re.compile(r"[A-Za-z0-9_][\w./+-]{0,200}")
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _QUIET = ("core.hooksPath=/dev/null", "protocol.ext.allow=never", "core.fsmonitor=false", "credential.helper=", "submodule.recurse=false")
 _GIT_ENV = {
@@ -62,7 +63,10 @@ class Fetched:
 
 @contextlib.contextmanager
 def fetched(source: str, env: Mapping[str, str], *, path: str | None = None) -> Iterator[Fetched]:
-    """Get what the source names: an address that git understands, a folder, `parachute://daily`. Raises ParachuteError."""
+    """Get what the source names: an address that git understands, a folder, `parachute://daily`. Raises ParachuteError.
+
+    An address may end with `#` and a tag, a branch or a whole commit: `github://someone/garden#v1.2.0`.
+    """
     inner = _inner(path)
     if source.startswith(_OFFICIAL):
         name = source.removeprefix(_OFFICIAL)
@@ -70,10 +74,10 @@ def fetched(source: str, env: Mapping[str, str], *, path: str | None = None) -> 
         if not NAME.fullmatch(name) or not (root / name).is_dir():
             raise InstallRefusedError(f"there is no official module {visible(name)[:80]!r} in this version")
         yield Fetched(folder=_below(root / name, inner), root=root, source=source)
-    elif (address := _address(source)) is not None:
+    elif (address := _address(without_ref(source))) is not None:
         with tempfile.TemporaryDirectory(prefix="parachute-clone-") as temporary:
             clone = Path(temporary).resolve() / "clone"
-            commit = _clone(address, clone, env)
+            commit = _clone(address, _ref(source), clone, env)
             told = source if inner is None else f"{source} {inner}"
             yield Fetched(folder=_below(clone, inner), root=clone.parent, source=told, commit=commit)
     else:
@@ -138,7 +142,9 @@ def _exchange(modules: int, unfinished: str, name: str, *, may_replace: bool) ->
         os.rename(unfinished, name, src_dir_fd=modules, dst_dir_fd=modules)
         return
     if not may_replace:
-        raise InstallRefusedError(f"there is another {FOLDER}/{name} already; move it away or `parachute modules remove {name}` first")
+        raise InstallRefusedError(
+            f"there is another {FOLDER}/{name} already, with other files than these; move it away, then install again"
+        )
     os.rename(name, away, src_dir_fd=modules, dst_dir_fd=modules)
     os.rename(unfinished, name, src_dir_fd=modules, dst_dir_fd=modules)
     shutil.rmtree(away, ignore_errors=True, dir_fd=modules)
@@ -157,6 +163,20 @@ def _below(folder: Path, inner: str | None) -> Path:
     return folder / inner if inner else folder
 
 
+def without_ref(source: str) -> str:
+    """The source, whichever tag or commit of it is meant."""
+    address, _, inner = source.partition(" ")
+    bare = address.partition("#")[0]
+    return f"{bare} {inner}" if inner else bare
+
+
+def _ref(source: str) -> str | None:
+    ref = source.partition("#")[2]
+    if ref and (not _REF.fullmatch(ref) or ".." in ref):
+        raise InstallRefusedError(f"{visible(ref)[:200]!r} is no tag, no branch and no whole commit (40 digits)")
+    return ref or None
+
+
 def _address(source: str) -> str | None:
     """What git is given; None: the source is no address."""
     if found := _GITHUB.fullmatch(source):
@@ -171,16 +191,16 @@ def _address(source: str) -> str | None:
     return local.resolve().as_uri() if source.endswith(".git") and local.is_dir() else None
 
 
-def _clone(address: str, target: Path, env: Mapping[str, str]) -> str:
+def _clone(address: str, ref: str | None, target: Path, env: Mapping[str, str]) -> str:
     options = [part for setting in _QUIET for part in ("-c", setting)]
     own = {
         name: value for name, value in env.items() if not name.startswith(("GIT_", "SSH_ASKPASS", "PARACHUTE_", "ANTHROPIC_", "CLAUDE_"))
     }
     own |= _GIT_ENV
-    _git(
-        [*options, "clone", "--quiet", "--depth", "1", "--no-tags", "--no-recurse-submodules", "--template=", "--", address, str(target)],
-        own,
-    )
+    _git([*options, "init", "--quiet", "--template=", "--", str(target)], own)
+    there = [*options, "-C", str(target)]
+    _git([*there, "fetch", "--quiet", "--depth", "1", "--no-tags", "--no-recurse-submodules", "--", address, ref or "HEAD"], own)
+    _git([*there, "checkout", "--quiet", "--detach", "FETCH_HEAD"], own)
     commit = _git([*options, "-C", str(target), "rev-parse", "HEAD"], own).strip()
     if not _COMMIT.fullmatch(commit):
         raise InstallRefusedError(f"{visible(address)[:200]} has no commit")

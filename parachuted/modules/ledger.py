@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import yaml
 
@@ -22,9 +23,11 @@ from parachuted.vault.bounded_yaml import YamlRefusedError, YamlValue, node_stop
 NAME = "modules.yaml"
 _ROOT = "modules"
 _LIMIT = 64 * 1024
+_CONSTANTS: Mapping[str, bool | None] = {"true": True, "false": False, "null": None, "~": None, "": None}
+_NUMBER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,300}|(?:0|[1-9][0-9]*)?\.[0-9]+|[0-9]+\.)(?:[eE][-+]?[0-9]{1,3})?")
 _EMPTY = f"---\n{_ROOT}:\n...\n"
 
-Held: TypeAlias = dict[str, dict[str, YamlValue]]
+Held: TypeAlias = dict[str, dict[str, Any]]
 Plain: TypeAlias = str | bool | list[str] | None
 
 
@@ -43,7 +46,7 @@ class Ledger:
         return mark_at(self.path)
 
     def load(self) -> Held:
-        """The entries by name, all scalars as text; none when there is no file. Raises LedgerRefusedError."""
+        """The entries by name, all scalars as text but those of `config`; none when there is no file. Raises LedgerRefusedError."""
         text = self._text()
         return {} if text is None else _read(text)
 
@@ -96,7 +99,23 @@ def _read(text: str) -> Held:
     wrong = next((name for name, entry in held.items() if not isinstance(entry, dict)), None)
     if wrong is not None:
         raise _refused(f"the entry of {wrong[:80]!r} is no list of keys")
-    return {name: entry for name, entry in held.items() if isinstance(entry, dict)}
+    return {name: _with_config(entry, events, name) for name, entry in held.items() if isinstance(entry, dict)}
+
+
+def _with_config(entry: dict[str, YamlValue], events: list[yaml.Event], name: str) -> dict[str, Any]:
+    """The entry with the values of `config` of the kinds that JSON has. What is quoted, or a date, is a text."""
+    place = _entries(events)[1].get(name)
+    config = _places(events, place.value).get("config") if place is not None and "config" in entry else None
+    return entry if config is None else {**entry, "config": read_value(events[config.value : config.stop], convert=_plain_scalar)[0]}
+
+
+def _plain_scalar(word: str) -> object:
+    if word in _CONSTANTS:
+        return _CONSTANTS[word]
+    if not _NUMBER.fullmatch(word):
+        return word
+    number = float(word)
+    return int(word) if re.fullmatch(r"[-+]?[0-9]+", word) else number if math.isfinite(number) else word
 
 
 def _refused(why: str) -> LedgerRefusedError:

@@ -28,7 +28,7 @@ from parachuted.hooks import Decision, Occurrence
 from parachuted.hooks.idle import Offered
 from parachuted.modules.approved import Approved, Entry
 from parachuted.modules.audited import AuditedInterface, ModuleAudit
-from parachuted.modules.clockwork import Clockwork
+from parachuted.modules.clockwork import Clockwork, Schedule
 from parachuted.modules.declared import ToolSpec
 from parachuted.modules.finding import Found, Routes
 from parachuted.modules.in_process import InProcess
@@ -111,6 +111,7 @@ class Modules:
         self._entries: list[Entry] = []
         self._is_behind = True
         self._changed: dict[str, str | None] = {}
+        self._reported: set[str] = set()
         self._hears: dict[str, tuple[_Kept, ...]] = {}
         self._lock = asyncio.Lock()
         self._group: asyncio.TaskGroup | None = None
@@ -200,6 +201,10 @@ class Modules:
     def tools(self) -> list[tuple[str, ToolSpec]]:
         """Every tool, with the name of its module."""
         return [(name, spec) for name, kept in sorted(self._kept.items()) for spec in kept.tools.values()]
+
+    def schedules(self) -> list[Schedule]:
+        """What modules do by the clock."""
+        return self._clockwork.schedules()
 
     def offered(self) -> Offered:
         """What hooks may be about."""
@@ -389,6 +394,10 @@ class Modules:
             if trouble is not None and trouble != kept.told:
                 self._bus.publish("module.failed", name=name, version=kept.approved.manifest.version, error=_last_line(trouble))
             kept.told = trouble
+        subjects = {f"module:{entry.name}" for entry in self._entries}
+        for subject in self._reported - subjects:
+            self._report(subject, None)
+        self._reported = subjects
         for entry in self._entries:
             kept_one = self._kept.get(entry.name)
             trouble = (kept_one.trouble if kept_one is not None else None) or (entry.problem if entry.enabled else None)

@@ -6,16 +6,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from parachuted.modules.approved import LEVELS, TrustLevel
 from parachuted.modules.manifest import NAME
-from parachuted.vault.bounded_yaml import YamlValue
 from parachuted.visible import visible
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _ENVIRONMENT = re.compile(r"venv-[0-9a-f]{8}")
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _LOCAL = "local"
+_KEPT = frozenset({"config", "agents"})
 _FOLDER = "Modules"
 
 
@@ -38,8 +39,8 @@ class Record:
     lock: tuple[str, ...] = ()
     is_dev: bool = False
     problem: str | None = None
-    agents: Mapping[str, YamlValue] = field(default_factory=dict)
-    config: Mapping[str, YamlValue] = field(default_factory=dict)
+    agents: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_approved(self) -> bool:
@@ -56,7 +57,17 @@ def record_of(name: str) -> Record:
     return Record(name=name, path=f"{_FOLDER}/{name}")
 
 
-def parse_record(name: str, entry: Mapping[str, YamlValue]) -> Record:
+def is_module(entry: Mapping[str, Any]) -> bool:
+    """Whether the entry is of a module: what a person wrote for one, before it comes or after it is removed, makes none."""
+    return not entry.keys() <= _KEPT
+
+
+def without_module(entry: Mapping[str, Any]) -> dict[str, None]:
+    """The change of an entry that leaves in it what a person wrote for the module."""
+    return dict.fromkeys(entry.keys() - _KEPT)
+
+
+def parse_record(name: str, entry: Mapping[str, Any]) -> Record:
     """Understand an entry. Raises ValueError, in words."""
     if not NAME.fullmatch(name):
         raise ValueError(f"{visible(name)[:80]!r} is no name of a module")
@@ -85,14 +96,14 @@ def parse_record(name: str, entry: Mapping[str, YamlValue]) -> Record:
     )
 
 
-def _text(entry: Mapping[str, YamlValue], key: str) -> str | None:
+def _text(entry: Mapping[str, Any], key: str) -> str | None:
     value = entry.get(key, "")
     if not isinstance(value, str):
         raise ValueError(f"`{key}` should be a text")  # noqa: TRY004  it is the file that is wrong
     return value or None
 
 
-def _truth(entry: Mapping[str, YamlValue], key: str) -> bool:
+def _truth(entry: Mapping[str, Any], key: str) -> bool:
     text = _text(entry, key) or "false"
     if text.lower() not in _TRUTH:
         raise ValueError(f"`{key}` should be true or false")
@@ -108,14 +119,14 @@ def _level(text: str | None) -> TrustLevel:
     return "untrusted"
 
 
-def _matched(entry: Mapping[str, YamlValue], key: str, pattern: re.Pattern[str]) -> str | None:
+def _matched(entry: Mapping[str, Any], key: str, pattern: re.Pattern[str]) -> str | None:
     text = _text(entry, key)
     if text is not None and not pattern.fullmatch(text):
         raise ValueError(f"`{key}` is not what parachuted writes there; approve the module again")
     return text
 
 
-def _mapping(entry: Mapping[str, YamlValue], key: str) -> Mapping[str, YamlValue]:
+def _mapping(entry: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     value = entry.get(key, "")
     if value == "":
         return {}

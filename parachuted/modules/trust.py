@@ -21,12 +21,12 @@ from parachuted.modules.copies import Copies, Taken
 from parachuted.modules.difference import LARGEST, tree_difference
 from parachuted.modules.environment import EnvironmentFailedError, build, lock_of, site_packages
 from parachuted.modules.in_code import InCode, found_in, is_source
-from parachuted.modules.install import FOLDER, LITTER, fetched, manifest_of, place, unplace
+from parachuted.modules.install import FOLDER, LITTER, Fetched, fetched, manifest_of, place, unplace, without_ref
 from parachuted.modules.ledger import Held, Ledger, LedgerRefusedError, Plain
 from parachuted.modules.manifest import FILE, NAME, Manifest, read_manifest
 from parachuted.modules.marks import folder_mark
 from parachuted.modules.prompts import FILE as PROMPT
-from parachuted.modules.record import Record, parse_record, record_of
+from parachuted.modules.record import Record, is_module, parse_record, record_of, without_module
 from parachuted.modules.released import LONGEST, is_released, release_keys
 from parachuted.modules.tree import SIGNATURE, Keeping, Tree, TreeMissingError, TreeRefusedError, read_one, read_tree
 from parachuted.private import locked
@@ -73,12 +73,13 @@ class Trust:
             held = self._ledger.load()
         except LedgerRefusedError as error:
             return [self._broken(name, error.message) for name in sorted(self._folders())]
-        return [self._entry(name, held.get(name)) for name in sorted({*held, *self._folders()})]
+        there = {name for name, entry in held.items() if is_module(entry)}
+        return [self._entry(name, held.get(name)) for name in sorted({*there, *self._folders()})]
 
     def entry(self, name: str) -> Entry:
         """That one. Raises NotFoundError, LedgerRefusedError."""
         held = self._ledger.load()
-        if name not in held and name not in self._folders():
+        if not is_module(held.get(name, {})) and name not in self._folders():
             raise NotFoundError(f"there is no module {name[:80]!r}; `parachute modules list` shows them")
         return self._entry(name, held.get(name))
 
@@ -139,14 +140,18 @@ class Trust:
         return self.entry(name)
 
     def remove(self, name: str) -> bool:
-        """Forget it, with its copies. Whether its folder went too: only what `install` put there, and nobody changed since."""
+        """Forget it, with its copies. Whether its folder went too: only what `install` put there, and nobody changed since.
+
+        What a person wrote for it in modules.yaml, `config` and `agents`, stays.
+        """
         with locked(self._home, _LOCK):
             record = self._record(name)
-            tree = None
-            with contextlib.suppress(TreeRefusedError):
-                tree = self._tree(record)
-            is_ours = tree is not None and record.installed == tree.digest and not record.is_dev and record.path == f"{FOLDER}/{name}"
-            with contextlib.suppress(NotFoundError):
+            is_ours = record.installed is not None and record.path == f"{FOLDER}/{name}" and self._is_as_installed(record)
+            held = self._ledger.load().get(name, {})
+            rest = without_module(held)
+            if held.keys() - rest.keys():
+                self._ledger.change(name, rest)
+            elif held:
                 self._ledger.remove(name)
             self._copies.prune(name, ())
             if is_ours:
@@ -180,20 +185,18 @@ class Trust:
         with locked(self._home, _LOCK), fetched(source, self._env, path=path) as found:
             manifest = manifest_of(found, self._reserved)
             name = manifest.name
-            held = self._ledger.load().get(name)
-            record = parse_record(name, held) if held is not None else None
+            held = self._ledger.load().get(name, {})
+            record = parse_record(name, held) if is_module(held) else None
             values: dict[str, Plain] = {"source": found.source, "path": f"{FOLDER}/{name}", "commit": found.commit}
             if dev:
                 self._check_dev(found.folder, name, record)
                 values = {"source": "local", "path": str(found.folder), "dev": True}
             else:
-                if record is not None and (record.is_dev or record.source != found.source):
+                if record is not None and (record.is_dev or without_ref(record.source) != without_ref(found.source)):
                     raise TrustRefusedError(f"there is a module {name} from {record.source} already; remove it first")
                 if record is not None and record.installed is not None:
                     self._check_untouched(record)
-                values["installed"] = place(
-                    found, self._vault, name, may_replace=record is not None and record.installed is not None
-                ).digest
+                values["installed"] = place(found, self._vault, name, may_replace=self._may_replace(found, record, name)).digest
             if record is None:
                 values |= {"enabled": False, "version": manifest.version, "trust": trust or ("trusted" if dev else "untrusted")}
             self._ledger.change(name, values)
@@ -244,15 +247,15 @@ class Trust:
 
     def _mark(self, name: str, held: Mapping[str, object] | None) -> int:
         try:
-            record = parse_record(name, held) if held is not None else record_of(name)  # type: ignore[arg-type]  # as the ledger holds it
+            record = parse_record(name, held) if held is not None else record_of(name)
         except ValueError:
             return 0
         return folder_mark(record.folder(self._vault), LITTER if record.is_dev else ())
 
     def _record(self, name: str) -> Record:
         """Raises NotFoundError, LedgerRefusedError, and TrustRefusedError for an entry that nobody understands."""
-        held = self._ledger.load().get(name)
-        if held is None:
+        held = self._ledger.load().get(name, {})
+        if not is_module(held):
             if name not in self._folders():
                 raise NotFoundError(f"there is no module {name[:80]!r}; `parachute modules list` shows them")
             return record_of(name)
@@ -375,10 +378,26 @@ class Trust:
             self._ledger.change(record.name, values if record.is_approved else {**values, "enabled": False})
             raise TrustRefusedError(f"{record.name} was not approved: {error.message}") from error
 
+    def _may_replace(self, found: Fetched, record: Record | None, name: str) -> bool:
+        """Whether nothing of the vault's folder would be lost: it is what was installed, or what is about to be."""
+        if record is not None:
+            return record.installed is not None
+        with contextlib.suppress(TreeRefusedError):
+            source = read_tree(found.folder, root=found.root, ignored=LITTER)
+            return read_tree(self._vault / FOLDER / name, root=self._vault, ignored=LITTER).digest == source.digest
+        return False
+
+    def _is_as_installed(self, record: Record) -> bool:
+        """What a system or Python leaves in a folder is no change of it."""
+        with contextlib.suppress(TreeRefusedError):
+            return read_tree(record.folder(self._vault), root=self._root(record), ignored=LITTER).digest == record.installed
+        return False
+
     def _check_untouched(self, record: Record) -> None:
         """What a person wrote into an installed folder is nowhere else, so it is not replaced."""
         with contextlib.suppress(TreeMissingError):
-            if self._tree(record).digest != record.installed:
+            self._tree(record)
+            if not self._is_as_installed(record):
                 raise TrustRefusedError(
                     f"{record.path} is not as it was installed, and what was changed there would be lost; move it away, then install again"
                 )
@@ -433,7 +452,7 @@ class Trust:
 
     def _entry(self, name: str, held: Mapping[str, object] | None) -> Entry:
         try:
-            record = parse_record(name, held) if held is not None else record_of(name)  # type: ignore[arg-type]  # as the ledger holds it
+            record = parse_record(name, held) if held is not None else record_of(name)
         except ValueError as error:
             return self._broken(name, f"its entry in modules.yaml is wrong: {error}")
         folder = record.folder(self._vault)

@@ -7,9 +7,9 @@ only the event stream is read, it is left at the first event over a limit, and e
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 import yaml
 
@@ -115,9 +115,14 @@ def expand_aliases(events: list[yaml.Event]) -> list[yaml.Event]:
     return found
 
 
-def read_value(events: list[yaml.Event]) -> tuple[YamlValue, tuple[Problem, ...]]:
-    """The value that the events spell, all scalars as text, with what is odd in it. Of a key given twice the last counts."""
-    builder = _Builder(events)
+def read_value(
+    events: list[yaml.Event], *, convert: Callable[[str], Any] = str
+) -> tuple[YamlValue, tuple[Problem, ...]]:  # fmt: skip
+    """The value that the events spell, with what is odd in it. Of a key given twice the last counts.
+
+    All scalars are text, but for what `convert` makes of those that are neither keys nor quoted.
+    """
+    builder = _Builder(events, convert)
     return builder.take(), tuple(builder.problems.values())
 
 
@@ -205,8 +210,9 @@ def _explain(error: yaml.MarkedYAMLError, where: str) -> str:
 class _Builder:
     """Walks the events once. Recursion is safe: the depth is bounded already."""
 
-    def __init__(self, events: list[yaml.Event]) -> None:
+    def __init__(self, events: list[yaml.Event], convert: Callable[[str], Any]) -> None:
         self.problems: dict[str, Problem] = {}
+        self._convert = convert
         self._events = events
         self._at = 0
 
@@ -217,7 +223,10 @@ class _Builder:
             return self._mapping()
         if isinstance(event, yaml.SequenceStartEvent):
             return self._sequence()
-        return str(event.value) if isinstance(event, yaml.ScalarEvent) else ""
+        if not isinstance(event, yaml.ScalarEvent):
+            return ""
+        bare = plain_text(event)
+        return str(event.value) if bare is None else cast("YamlValue", self._convert(bare))
 
     def _sequence(self) -> YamlValue:
         items: list[YamlValue] = []
@@ -231,7 +240,7 @@ class _Builder:
         merged: dict[str, YamlValue] = {}
         while not isinstance(self._events[self._at], yaml.MappingEndEvent):
             is_merge = plain_text(self._events[self._at]) == "<<"
-            key, value = self.take(), self.take()
+            key, value = self._key(), self.take()
             maps = [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
             if is_merge and maps:
                 merged = {name: text for one in (merged, *reversed(maps)) for name, text in one.items()}
@@ -244,6 +253,13 @@ class _Builder:
             pairs[key] = value
         self._at += 1
         return merged | pairs
+
+    def _key(self) -> YamlValue:
+        event = self._events[self._at]
+        if not isinstance(event, yaml.ScalarEvent):
+            return self.take()
+        self._at += 1
+        return str(event.value)
 
     def _report(self, code: str, message: str) -> None:
         self.problems.setdefault(message, Problem(code=code, message=message))

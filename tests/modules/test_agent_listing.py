@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from parachuted.access.origins import Origins
+from parachuted.agents.offline import OfflineBackend
 from parachuted.bubbling import Watches
-from parachuted.errors import NotFoundError
+from parachuted.errors import AgentUnavailableError, NotFoundError
 from parachuted.modules.agent_desk import AgentDesk
 from parachuted.modules.agent_listing import AgentListing
 from parachuted.modules.maintenance import maintenance
@@ -101,3 +102,19 @@ async def test_an_agent_that_nobody_has_is_not_found(yard):
     for name in ("nobody", "telegram-bot/none", "not-approved/x", ""):
         with pytest.raises(NotFoundError):
             await listing(yard).get(name)
+
+
+async def test_without_a_model_no_agent_of_a_module_is_said_to_run_here(yard):
+    approved = yard.approve(MANIFEST)
+    backend = OfflineBackend()
+    desk = AgentDesk(yard.agents(backend), yard.parts, Approvals(approved).approved, {"maintenance": maintenance(lambda _taint: ())})
+    index = yard.library.index
+    agents = AgentListing(
+        desk, Approvals(approved), lambda: ["telegram-bot"], Watches(yard.state, index, yard.clock), index, Origins(yard.state)
+    )  # fmt: skip
+    known = {one.name: one for one in await agents.all()}
+
+    assert {name for name, one in known.items() if one.runs_here} == {"curator"}
+    assert "needs a model" in str(known["telegram-bot/responder"].problem)
+    with pytest.raises(AgentUnavailableError, match="needs a model"):
+        await desk.runs.run(known["telegram-bot/responder"].order)

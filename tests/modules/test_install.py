@@ -225,3 +225,42 @@ def test_a_clone_reads_no_settings_of_the_repository_in_which_the_person_stands(
 
     assert (yard.folder / "module.py").is_file()
     assert not ran.exists()
+
+
+@pytest.mark.parametrize("form", ["tag", "branch", "commit"])
+def test_a_tag_a_branch_and_a_commit_of_a_repository_can_be_named(yard, published, form):
+    work = yard.base / "work/stranger"
+    first = git(work, "rev-parse", "HEAD")
+    git(published, "tag", "v1.0.0", first)
+    git(published, "branch", "old", first)
+    (work / "words.py").write_text("SAID = 'new '\n")
+    git(work, "commit", "-qam", "third")
+    git(work, "push", "-q", str(published), "HEAD")
+    ref = {"tag": "v1.0.0", "branch": "old", "commit": first}[form]
+
+    source, commit = install(yard, f"{published.as_uri()}#{ref}")
+
+    assert (commit, source) == (first, f"{published.as_uri()}#{ref}")
+    assert (yard.folder / "words.py").read_text() == "SAID = 'as '\n"
+
+
+@pytest.mark.parametrize(("ref", "says"), [("nothing", "git could not get it"), ("-x", "is no tag"), ("a..b", "is no tag")])
+def test_what_is_no_tag_of_it_installs_nothing(yard, published, ref, says):
+    with pytest.raises(InstallRefusedError, match=says):
+        install(yard, f"{published.as_uri()}#{ref}")
+
+    assert not yard.folder.exists()
+
+
+def test_another_tag_of_the_same_repository_takes_the_place_of_the_first(yard, published):
+    work = yard.base / "work/stranger"
+    git(published, "tag", "v1", git(work, "rev-parse", "HEAD"))
+    yard.trust.install(f"{published.as_uri()}#v1")
+    (work / "words.py").write_text("SAID = 'new '\n")
+    git(work, "commit", "-qam", "third")
+    git(work, "push", "-q", str(published), "HEAD", "HEAD:refs/tags/v2")
+
+    entry, consent = yard.trust.install(f"{published.as_uri()}#v2")
+
+    assert (entry.source, consent.commit) == (f"{published.as_uri()}#v2", git(work, "rev-parse", "HEAD"))
+    assert (yard.folder / "words.py").read_text() == "SAID = 'new '\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -428,3 +429,32 @@ async def test_what_was_approved_of_a_module_and_its_agents_are_known_while_it_m
         assert modules.approved("daily").name == "daily"
         assert modules.agents_of("daily")["helper"].capabilities == ("read",)
         assert (modules.approved("nobody"), modules.agents_of("nobody")) == (None, {})
+
+
+async def test_what_is_wrong_with_a_module_is_no_problem_any_more_once_it_is_removed(house):
+    house.add("daily", "x = 1 / 0")
+
+    async with house.open():
+        assert "ZeroDivisionError" in str(house.problems["module:daily"])
+        house.trust.remove("daily")
+        shutil.rmtree(house.vault / "Modules/daily")
+        await house.modules.sync()
+        await until(lambda: house.problems["module:daily"] is None)
+
+
+async def test_schedules_of_the_modules_that_run_are_told_with_when_they_fall_due(house):
+    body = """
+    @schedule(every="15m")
+    async def tick(self): ...
+    @schedule(at="03:00")
+    async def nightly(self): ...
+    """
+    house.add("daily", body)
+
+    async with house.open():
+        told = {one.spec.handler: one for one in house.modules.schedules()}
+        assert (told["tick"].spec.every_s, told["nightly"].spec.at) == (900, "03:00")
+        assert told["tick"].next - told["tick"].last == timedelta(minutes=15)
+        house.trust.disable("daily")
+        await house.modules.sync()
+        assert house.modules.schedules() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -357,3 +358,62 @@ class TestUnderDevelopment:
         assert yard.trust.remove("stranger") is False
         assert (source / "module.py").read_text() == CODE
         assert yard.trust.entries() == []
+
+
+CONFIG = """\
+modules:
+  stranger:
+    config:  # mine
+      every: 5
+      on: true
+      zip: "01234"
+      at: 12:30
+      since: 2026-01-06
+      half: .5
+      none: ~
+      list: [1, a, {b: false}]
+"""
+KEPT = {
+    "every": 5, "on": True, "zip": "01234", "at": "12:30", "since": "2026-01-06", "half": 0.5, "none": None, "list": [1, "a", {"b": False}],
+}  # fmt: skip
+
+
+def write_config(yard: Yard) -> Path:
+    ledger = yard.home / "modules.yaml"
+    ledger.write_text(CONFIG)
+    ledger.chmod(0o600)
+    return ledger
+
+
+def test_values_of_config_keep_their_kinds_through_approval_and_removal(yard):
+    ledger = write_config(yard)
+    assert states(yard.trust) == {}
+    source = yard.write(yard.base / "source" / "stranger")
+    for _ in range(2):
+        _, consent = yard.trust.install(str(source))
+        yard.trust.approve("stranger", consent.digest)
+        (approved,) = yard.trust.ready()
+        assert approved.config == KEPT
+        assert yard.trust.remove("stranger") is True
+        assert states(yard.trust) == {}
+        assert ledger.read_text() == CONFIG
+    with pytest.raises(NotFoundError):
+        yard.trust.remove("stranger")
+    assert ledger.read_text() == CONFIG
+
+
+@pytest.mark.parametrize("left", ["what Python leaves", "its own files"])
+def test_what_was_removed_can_be_installed_again_also_where_its_folder_stayed(yard, left):
+    source = yard.write(yard.base / "source" / "stranger")
+    if left == "its own files":
+        yard.write()
+        yard.approve()
+    else:
+        yard.trust.install(str(source))
+        (yard.folder / "__pycache__").mkdir()
+        (yard.folder / "__pycache__/module.cpython-311.pyc").write_bytes(b"x")
+    assert yard.trust.remove("stranger") is (left == "what Python leaves")
+
+    yard.trust.install(str(source))
+
+    assert states(yard.trust) == {"stranger": "new"}

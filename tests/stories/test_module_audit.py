@@ -64,6 +64,8 @@ async def test_schedules_and_refused_events_are_told(live: Live, tmp_path: Path)
     save(tmp_path / "ticking/module.py", TICKING)
     async with live() as life:
         await install(life, tmp_path / "ticking")
+        jobs = (await get(life, "/api/scheduler"))["jobs"]
+        assert [(one["name"], one["module"], one["every_s"]) for one in jobs[1:]] == [("ticking/tick/1", "ticking", 1)]
         async with asyncio.timeout(30):
             while len(told := await calls(life, "ticking")) < 2:
                 await asyncio.sleep(0.1)
