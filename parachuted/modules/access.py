@@ -180,7 +180,11 @@ class BoundedVault:
 
     async def write(self, path: str, text: str, *, base: str | None = None) -> str:
         """Make the note this text, and return its digest. What others wrote since `base` is merged, or it is a conflict."""
-        data = _encoded(text)
+        return await self.write_bytes(path, _encoded(text), base=base)
+
+    async def write_bytes(self, path: str, data: bytes, *, base: str | None = None) -> str:
+        """Make the file these bytes, and return its digest. What others wrote since `base` is a conflict where it is no text."""
+        _check_size(data)
         return await self._written(
             path, lambda real: self._put(real, data, base), lambda real: self._planned(real, ReplaceAll(data=data), base)
         )
@@ -446,13 +450,19 @@ def _beginning(glob: Glob) -> str:
     return "/".join(names[:stars])
 
 
+def _check_size(data: bytes) -> None:
+    if len(data) > _LARGEST_WRITE:
+        raise EditRefusedError(f"it is larger than {_LARGEST_WRITE >> 20} MB; nothing was written")
+
+
 def _encoded(text: str) -> bytes:
+    if not isinstance(text, str):
+        raise TypeError(f"a note is written as text, not as {type(text).__name__}; write_bytes writes bytes")
     try:
         data = text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise EditRefusedError("the text holds characters that are no text") from error
-    if len(data) > _LARGEST_WRITE:
-        raise EditRefusedError(f"the text is larger than {_LARGEST_WRITE >> 20} MB; nothing was written")
+    _check_size(data)
     return data
 
 

@@ -45,7 +45,9 @@ MARK = "PARACHUTE_MODULE"
 _FOLDER, _CONTAINER, _PROCESS = "m-", "c-", "a-"  # processes are ended before their folders are removed
 _MEMORY = 1024 * 1024 * 1024
 _MOST_OPEN = 256
-_BOOT = "import sys; sys.path.append(sys.argv[1]); from parachuted.modules.worker_main import main; main()"
+_BOOT = (
+    "import sys; sys.path += [one for one in sys.argv[1:] if one not in sys.path]; from parachuted.modules.worker_main import main; main()"
+)
 _PACKAGE = Path(__file__).resolve().parents[1]
 _SYSTEM = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache", "/etc/localtime")
 _ADVICE = "install Docker, or run the daemon on Linux 5.13 or later with Landlock; or trust the module: `parachute modules approve`"
@@ -121,7 +123,7 @@ class Cages:
             most_open=_MOST_OPEN,
             parent=0 if kind == "docker" else os.getpid(),
         )
-        python = (sys.executable, "-I", "-B", "-X", "utf8", "-c", _BOOT, str(_PACKAGE.parent))
+        python = (sys.executable, "-I", "-B", "-X", "utf8", "-c", _BOOT, str(_PACKAGE.parent), *map(str, _packages()))
         if kind == "docker":
             try:
                 name = await self._docker.make_room(approved.name)
@@ -173,13 +175,23 @@ class Cages:
 
     def _readable(self, approved: Approved) -> tuple[Path, ...]:
         """All that the process needs to run, none of it twice. Raises ModuleFailedError if a secret lies in it."""
-        ours = [*map(Path, _SYSTEM), *map(Path, (sys.base_prefix, sys.base_exec_prefix, sys.prefix, sys.exec_prefix)), _PACKAGE]
+        ours = [
+            *map(Path, _SYSTEM),
+            *map(Path, (sys.base_prefix, sys.base_exec_prefix, sys.prefix, sys.exec_prefix)),
+            *_packages(),
+            _PACKAGE,
+        ]
         for path in ours:
             within = next((secret for secret in self._secret if secret == path.resolve() or path.resolve() in secret.parents), None)
             if within is not None:
                 raise ModuleFailedError(f"{within} lies in {path}, which Python needs: nothing can keep a module's process out of it")
         wanted = sorted({path for path in (*ours, approved.copy, *approved.import_paths) if path.exists()})
         return tuple(path for path in wanted if not any(other in path.parents for other in wanted))
+
+
+def _packages() -> tuple[Path, ...]:
+    """Where the daemon has its packages from, which may be beside its Python: a module imports the same, whatever holds it."""
+    return tuple(path for path in map(Path, sys.path) if path.name in {"site-packages", "dist-packages"} and path.is_dir())
 
 
 def _end_process(note: Path) -> None:

@@ -188,21 +188,22 @@ class InProcess:
         except OverdueError as error:
             raise self._failed(what, f"{what} was not done after {timeout_s:g} s, and was ended") from error
         except ModuleFailedError as error:
-            raise self._failed(what, str(error).rstrip() if what is _IMPORT else traceback_of(error)) from error
+            raise self._failed(what, str(error).rstrip() if what is _IMPORT else traceback_of(error), error) from error
         except ParachuteError as error:  # such as: what it asked of the vault could not be done
             if not has_caller:
-                raise self._failed(what, traceback_of(error)) from error
+                raise self._failed(what, traceback_of(error), error) from error
             self._problems.pop(what, None)
             raise
         except Exception as error:  # a module's callback
-            raise self._failed(what, traceback_of(error)) from error
+            raise self._failed(what, traceback_of(error), error) from error
         self._problems.pop(what, None)
         return result
 
-    def _failed(self, what: str, problem: str) -> ModuleFailedError:
+    def _failed(self, what: str, problem: str, error: Exception | None = None) -> ModuleFailedError:
         """Keep and log the whole; the error, which may reach anyone who calls, tells where to look."""
         self.blame(what, problem)
-        log.warning("a module failed", extra={"of": self._name, "in": what, "problem": problem})
+        last = problem.rpartition("\n")[2]
+        log.warning("a module failed", exc_info=error, extra={"of": self._name, "in": what, "problem": last})
         return ModuleFailedError(f"the module {self._name} failed in {what}; `parachute modules status {self._name}` shows how")
 
     def _failed_unseen(self, problem: str) -> None:

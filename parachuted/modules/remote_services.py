@@ -77,6 +77,9 @@ class RemoteVault:
     async def write(self, path: str, text: str, *, base: str | None = None) -> str:
         return _text(await self._ask("write", path=path, text=text, base=base))
 
+    async def write_bytes(self, path: str, data: bytes, *, base: str | None = None) -> str:
+        return _text(await self._ask("write_bytes", path=path, data=base64.b64encode(data).decode(), base=base))
+
     async def create(self, path: str, text: str) -> str:
         return _text(await self._ask("create", path=path, text=text))
 

@@ -52,6 +52,10 @@ class VaultAccess(Protocol):
         """Make the note this text, and return its digest. With the digest of what was read as `base`, others' edits since are kept."""
         ...
 
+    async def write_bytes(self, path: str, data: bytes, *, base: str | None = None) -> str:
+        """The same for a file that is no text."""
+        ...
+
     async def create(self, path: str, text: str) -> str:
         """Make a new note. ConflictError: there is one already."""
         ...

@@ -9,9 +9,9 @@ import base64
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from parachuted.errors import EditRefusedError, ModuleFailedError
 from parachuted.modules.module import is_every_modules
@@ -46,6 +46,15 @@ class _Query(_Body):
 
 class _Write(_Path):
     text: str
+    base: str | None
+
+
+def _decoded(data: object) -> bytes:
+    return base64.b64decode(str(data), validate=True)
+
+
+class _WriteBytes(_Path):
+    data: Annotated[bytes, BeforeValidator(_decoded)]
     base: str | None
 
 
@@ -101,8 +110,8 @@ class _Agent(_Body):
 
 _VAULT: Mapping[str, type[_Body]] = MappingProxyType(
     {
-        "read": _Path, "read_bytes": _Path, "exists": _Path, "list": _Pattern, "search": _Query, "write": _Write, "create": _Create,
-        "append": _Append, "set_key": _SetKey, "delete": _Path, "digest": _Path,
+        "read": _Path, "read_bytes": _Path, "exists": _Path, "list": _Pattern, "search": _Query, "write": _Write,
+        "write_bytes": _WriteBytes, "create": _Create, "append": _Append, "set_key": _SetKey, "delete": _Path, "digest": _Path,
     }
 )  # fmt: skip
 _STATE: Mapping[str, type[_Body]] = MappingProxyType({"get": _Key, "put": _Put, "delete": _Key, "keys": _Body})

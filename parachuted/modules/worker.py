@@ -48,7 +48,7 @@ _LAST_WORDS_S = 1.0
 _LONGEST_WAIT_S, _WELL_S = 60.0, 60.0
 _MOST_STREAMS = 64
 _MOST_LINES_A_SECOND = 100
-_MOST_LINE = 2_000
+_MOST_LINE = 4_000
 _MOST_PROBLEM = 20_000
 _PROBLEM = 0
 
@@ -365,7 +365,12 @@ class _Capped:
         if self._lines > _MOST_LINES_A_SECOND:
             self._left_out += 1
         else:
-            self._log.log(level, "%s", visible(text[:_MOST_LINE], keep="\n\t"))
+            self._log.log(level, "%s", visible(_cut(text), keep="\n\t"))
+
+
+def _cut(text: str) -> str:
+    """The beginning, and the end, where a traceback says what it was."""
+    return text if len(text) <= _MOST_LINE else f"{text[: _MOST_LINE // 4]}\n...\n{text[-_MOST_LINE // 4 * 3 :]}"
 
 
 def _body(

@@ -242,7 +242,9 @@ async def _serve(pipe: _Pipe, begun: int, approved: Approved) -> None:
     log = logging.getLogger(f"parachuted.modules.{approved.name}")
     log.setLevel(logging.DEBUG)
     log.propagate = False
-    log.addHandler(LogOverPipe(pipe.say))
+    over_pipe = LogOverPipe(pipe.say)
+    log.addHandler(over_pipe)
+    logging.getLogger("parachuted").addHandler(over_pipe)  # what is said of the module, with its traceback
     running = InProcess(approved, RemoteServices(approved.name, approved.config, log, pipe))
     served = _Served(running, pipe)
     async with asyncio.TaskGroup() as group:

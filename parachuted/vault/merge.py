@@ -33,7 +33,7 @@ class Merged:
 def merge_three(base: bytes, ours: bytes, theirs: bytes, *, prefer: Literal["none", "theirs"] = "none") -> Merged:
     """Both changes of `base` in one text. Where they clash, all of theirs; with `prefer="theirs"`, theirs just in the places that clash.
 
-    Texts that differ in more than 50,000 lines clash as a whole.
+    Texts that differ in more than 50,000 lines clash as a whole, and so do files that are no texts.
     """
     if theirs in (ours, base):
         return Merged(data=ours, clean=True)
@@ -41,7 +41,7 @@ def merge_three(base: bytes, ours: bytes, theirs: bytes, *, prefer: Literal["non
         return Merged(data=theirs, clean=True)
     start, stop = _common_ends(base, ours, theirs)
     middles = [text[start : len(text) - stop] for text in (base, ours, theirs)]
-    if any(middle.count(b"\n") >= MAX_LINES for middle in middles):
+    if any(b"\0" in text for text in (base, ours, theirs)) or any(middle.count(b"\n") >= MAX_LINES for middle in middles):
         return Merged(data=theirs, clean=False, kept=(_shown(middles[2]),) if prefer == "theirs" else ())
     merged, kept = _merge_lines(*map(_lines, middles))
     if kept and prefer == "none":

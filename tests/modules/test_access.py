@@ -369,3 +369,21 @@ async def test_nothing_is_written_that_could_not_be_recorded_and_the_audit_is_to
 
 def limited(paths: Grant) -> Authority:
     return Authority(reads=paths, writes=paths)
+
+
+async def test_bytes_are_written_as_they_are_and_never_merged_where_they_are_no_text(yard):
+    daily = yard.bounded(read=["Daily/**"], write=["Daily/**"])
+    image = b"\xff\x00head\none\ntwo\nthree\nfour\nfive\n"
+    base = await daily.write_bytes("Daily/photo.jpg", image)
+    await daily.write_bytes("Daily/photo.jpg", image.replace(b"one", b"ONE"), base=base)
+
+    with pytest.raises(ConflictError):
+        await daily.write_bytes("Daily/photo.jpg", image.replace(b"five", b"FIVE"), base=base)
+    assert await daily.read_bytes("Daily/photo.jpg") == image.replace(b"one", b"ONE")
+
+
+async def test_bytes_given_as_a_text_are_refused_with_what_to_call(yard):
+    daily = yard.bounded(read=["Daily/**"], write=["Daily/**"])
+    for act in (daily.write, daily.create):
+        with pytest.raises(TypeError, match="write_bytes writes bytes"):
+            await act("Daily/photo.jpg", b"\xff")

@@ -76,6 +76,8 @@ async def test_the_vault_is_the_same_on_both_sides(remote, yard):
     (hit,) = await vault.search("apple")
     assert isinstance(hit, Hit)
     assert hit.path == "Daily/a.md"
+    photo = await vault.write_bytes("Daily/photo.bin", b"\xff\xfe\x00")
+    assert (await vault.read_bytes("Daily/photo.bin"), photo) == (b"\xff\xfe\x00", await vault.digest("Daily/photo.bin"))
     digest = await vault.create("Daily/b.md", "# B\n")
     assert await vault.write("Daily/b.md", "# B\n\nmore\n", base=digest) == await vault.digest("Daily/b.md")
     await vault.append("Daily/b.md", "Log", "done")

@@ -431,3 +431,43 @@ async def test_one_that_makes_thousands_of_threads_is_ended_or_gets_none(life, c
             await worker.call("threads", {})
         await until(lambda: worker.pid != first or "start new thread" in (worker.problem or ""))
     assert "threads" in caplog.text or os.getuid() != 0
+
+
+async def test_what_went_wrong_in_it_is_in_the_log_with_its_traceback(life, caplog):
+    body = """
+async def deep(self, n: int):
+    return await self.deep(n - 1) if n else 1 / 0
+
+@route("GET", "/")
+async def broken(self):
+    await self.deep(40)
+
+@route("GET", "/logged")
+async def logged(self):
+    try:
+        await self.deep(3)
+    except ZeroDivisionError:
+        self.log.exception("it was divided")
+"""
+    caplog.set_level(logging.INFO)
+    async with life(body) as worker:
+        with pytest.raises(ModuleFailedError):
+            await worker.call("broken", {})
+        await until(lambda: "a module failed" in caplog.text and "ZeroDivisionError" in caplog.text)
+        assert "Traceback (most recent call last)" in caplog.text
+        assert "module.py" in caplog.text
+        caplog.clear()
+        await worker.call("logged", {})
+        await until(lambda: "it was divided" in caplog.text and "ZeroDivisionError" in caplog.text)
+
+
+@pytest.mark.parametrize("sandbox", ["process", "landlock", "docker"])
+async def test_it_imports_the_packages_of_the_daemon_behind_every_wall(life, sandbox):
+    body = """
+@route("GET", "/")
+async def imports(self):
+    import importlib
+    return [importlib.import_module(name).__name__ for name in ("yaml", "pathspec", "merge3", "tinydb", "frontmatter", "regress")]
+"""
+    async with life(body, sandbox=sandbox) as worker:
+        assert len(await worker.call("imports", {})) == 6

@@ -168,3 +168,12 @@ def test_no_texts_take_long(kinds, shuffled):
     merge_three(b"".join(lines), b"".join(sides[0]), b"".join(sides[1]))
 
     assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("prefer", ["none", "theirs"])
+def test_what_is_no_text_is_never_put_together_from_two(prefer):
+    base, ours, theirs = (b"\0head\n%b\nb\nc\nd\n%b\n" % pair for pair in ((b"1", b"2"), (b"one", b"2"), (b"1", b"two")))
+
+    merged = merge_three(base, ours, theirs, prefer=prefer)
+
+    assert (merged.data, merged.clean) == (theirs, False)
