@@ -13,8 +13,16 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+try:
+    import frontmatter
+    import yaml
+except ModuleNotFoundError:  # this is another Python than the daemon's, which has them
+    daemon_python = os.environ.get("PARACHUTE_PYTHON", sys.executable)
+    if daemon_python == sys.executable:
+        raise
+    os.execv(daemon_python, [daemon_python, *sys.argv])  # noqa: S606  the daemon's own
+
 REFLECTION = "reflection"  # the journal's agent that is asked; without one, nobody is
-KEYS = re.compile(r"^(para_id|name|aliases):\s*(.*)$", re.MULTILINE)
 WORD = re.compile(r"[\w-]+")
 LINK = re.compile(r"\[\[([^\]|#]+)")
 SHORTEST = 3  # letters; a shorter name would be found in every text
@@ -57,12 +65,12 @@ def words(text: str) -> str:
 def entities(vault: Path) -> Iterator[tuple[str, set[str]]]:
     """Each entity that has an id, with what it is called."""
     for file in sorted((vault / "Brain").rglob("*.md")):
-        head = read(file)[:4096].partition("\n---")[0]
-        keys = {key: value.strip() for key, value in KEYS.findall(head)} if head.startswith("---") else {}
-        if "para_id" in keys:
-            aliases = keys.get("aliases", "").strip("[]").split(",")
-            names = {unquoted(name).casefold() for name in [keys.get("name", ""), *aliases, file.stem, file.stem.replace("-", " ")]}
-            yield unquoted(keys["para_id"]), names - {""}
+        keys = keys_of(file)
+        if para_id := text_of(keys.get("para_id")):
+            given = keys.get("aliases")
+            aliases = given if isinstance(given, list) else text_of(given).split(",")
+            names = {text_of(name).casefold() for name in [keys.get("name"), *aliases, file.stem, file.stem.replace("-", " ")]}
+            yield para_id, names - {""}
 
 
 def entry_text(vault: Path, place: object) -> str:
@@ -79,9 +87,18 @@ def vault_path(vault: Path, place: object) -> str | None:
     return whole.relative_to(vault).as_posix() if whole.is_relative_to(vault) else None
 
 
-def unquoted(text: str) -> str:
-    """A plain value of the frontmatter."""
-    return text.strip().strip("'\"").strip()
+def keys_of(file: Path) -> dict[str, object]:
+    """The frontmatter of a note that may name a para-id; nothing where it cannot be read."""
+    try:
+        text = file.read_text("utf-8", "replace")
+        return frontmatter.loads(text).metadata if "para_id" in text else {}
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
+        return {}
+
+
+def text_of(value: object) -> str:
+    """A value of the frontmatter as text; nothing is none."""
+    return "" if value is None else str(value).strip()
 
 
 def read(file: Path) -> str:

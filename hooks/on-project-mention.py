@@ -4,15 +4,23 @@
 from __future__ import annotations
 
 import json
-import re
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+try:
+    import frontmatter
+    import yaml
+except ModuleNotFoundError:  # this is another Python than the daemon's, which has them
+    daemon_python = os.environ.get("PARACHUTE_PYTHON", sys.executable)
+    if daemon_python == sys.executable:
+        raise
+    os.execv(daemon_python, [daemon_python, *sys.argv])  # noqa: S606  the daemon's own
+
 NAMES = ("AGENTS.md", "CLAUDE.md")
 SUREST = 0.5  # what is less sure is left alone
 MOST = 9_000
-KEYS = re.compile(r"^(para_id|name|agents_path|work_path):\s*(.*)$", re.MULTILINE)
 
 
 def main() -> None:
@@ -37,26 +45,30 @@ def main() -> None:
 def candidates(vault: Path, para_id: str) -> Iterator[Path]:
     """Where the project's context file may be: where it has that id itself, or where Brain's entity of that id says."""
     for name in NAMES:
-        yield from (file for file in sorted((vault / "Projects").rglob(name)) if keys_of(file).get("para_id") == para_id)
+        yield from (file for file in sorted((vault / "Projects").rglob(name)) if text_of(keys_of(file).get("para_id")) == para_id)
     for entity in sorted((vault / "Brain").rglob("*.md")):
-        keys = keys_of(entity)
-        if keys.get("para_id") != para_id:
+        found = keys_of(entity)
+        keys = {key: text_of(found.get(key)) for key in ("para_id", "name", "agents_path", "work_path")}
+        if keys["para_id"] != para_id:
             continue
-        if keys.get("agents_path"):
+        if keys["agents_path"]:
             yield vault / keys["agents_path"]
-        for called in (keys.get("work_path", ""), *(f"Projects/{name}" for name in (keys.get("name", ""), entity.stem) if name)):
+        for called in (keys["work_path"], *(f"Projects/{name}" for name in (keys["name"], entity.stem) if name)):
             yield from (vault / called / name for name in NAMES if called)
 
 
-def keys_of(file: Path) -> dict[str, str]:
-    """The keys that matter here, from the frontmatter's plain lines."""
+def keys_of(file: Path) -> dict[str, object]:
+    """The frontmatter of a note that may name a para-id; nothing where it cannot be read."""
     try:
-        with file.open(encoding="utf-8", errors="replace") as text:
-            head = text.read(4096)
-    except OSError:
+        text = file.read_text("utf-8", "replace")
+        return frontmatter.loads(text).metadata if "para_id" in text else {}
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return {}
-    found = KEYS.findall(head.partition("\n---")[0]) if head.startswith("---") else []
-    return {key: value.strip().strip("'\"") for key, value in found}
+
+
+def text_of(value: object) -> str:
+    """A value of the frontmatter as text; nothing is none."""
+    return "" if value is None else str(value).strip()
 
 
 def inside(file: Path, vault: Path) -> bool:

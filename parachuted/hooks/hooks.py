@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -306,6 +307,7 @@ class Hooks:
             "PARACHUTE_VAULT": str(self._vault),
             "PARACHUTE_EVENT": event,
             "PARACHUTE_HOME": str(self._home),
+            "PARACHUTE_PYTHON": sys.executable,
         }
 
     def _shortened(self, answer: Answer) -> Answer:

@@ -92,3 +92,39 @@ async def test_what_is_not_sure_not_known_or_not_in_the_vault_loads_nothing(ship
     assert (await shipped.happens("brain.mention.detected", para_id="para:brain:zzzzzzzzzzzz", confidence=1)).context == ()
     assert len((await shipped.happens("brain.mention.detected", para_id=ADA, confidence=1)).context) == 1
     shipped.ran()
+
+
+HEADS = {
+    "a block list": f'para_id: {ADA}\nname: ~\naliases:\n  - The Countess\n  - "Ada, of Lovelace"\n',
+    "a comment": f"para_id: {ADA}  # never changes\nname: The Countess # as they say\n",
+    "a text over lines": f"para_id: {ADA}\nname: >-\n  The\n  Countess\n",
+    "one alias": f"para_id: '{ADA}'\naliases: The Countess\n",
+}
+
+
+@pytest.mark.parametrize("head", HEADS)
+async def test_what_an_entity_is_called_is_read_as_yaml_has_it(shipped: Shipped, head: str):
+    shipped.put("on-daily-entry.py")
+    write(shipped.vault, "Brain/entities/al.md", f"---\n{HEADS[head]}---\n# A\n")
+    write(shipped.vault, "Brain/entities/null.md", "---\npara_id: ~\nname: countess\n---\n")
+    write(shipped.vault, "Brain/entities/template.md", "---\npara_id: {{id}}\nname: countess\n---\n")
+    script = shipped.home / "hooks/on-daily-entry.py"
+    text = script.read_text().replace(
+        "    main()\n", "    print(sorted(mentions('met the countess', Path(json.load(sys.stdin)['vault_path']))))\n"
+    )
+    script.write_text(text)
+    shipped.hooks.approve()
+    await shipped.happens("daily.entry.created", content="met the countess")
+
+    assert shipped.ran().stdout == f"{[ADA]}\n"
+
+
+async def test_a_projects_place_is_read_as_yaml_has_it(shipped: Shipped):
+    shipped.put("on-project-mention.py")
+    write(shipped.vault, "Projects/lvb/AGENTS.md", "# Learn\n")
+    write(shipped.vault, "Brain/x.md", f"---\npara_id: {LVB}  # mine\nagents_path: ~\nwork_path: Projects/lvb # where it lies\n---\n")
+
+    decision = await shipped.happens("brain.mention.detected", para_id=LVB, confidence=0.9)
+
+    assert decision.context == ("## Projects/lvb/AGENTS.md\n\n# Learn\n",)
+    assert shipped.ran().stderr == ""
