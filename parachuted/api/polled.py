@@ -97,13 +97,14 @@ class Polled:
         return json_answer({"status": "ok", "count": len(self._jobs())})
 
     async def usage(self, call: Call) -> web.Response:
-        """`GET /api/usage[?days=N]`. What the account has left is known to Anthropic alone, which is not asked."""
+        """`GET /api/usage[?days=N]`. What the account has left is known from the model's answers; nobody is asked for it."""
         now, days = time.monotonic(), call.query(UsageQuery).days
         counted, known, spent = self._usage.get(days, (-_USAGE_IS_KEPT_S, {}, None))
         if now - counted >= _USAGE_IS_KEPT_S:
             known, spent = await asyncio.to_thread(self._counted, days)
             self._usage[days] = (now, known, spent)
-        return json_answer({**dict.fromkeys(_UNKNOWN), **known, "spent": spent})
+        windows = self._parts.gateway.windows(self._parts.clock()) if self._parts.gateway is not None else {}
+        return json_answer({**dict.fromkeys(_UNKNOWN), **windows, **known, "spent": spent})
 
     async def supervisor(self, call: Call) -> web.Response:
         """`GET /supervisor/status`: systemd or launchd supervises; this is the daemon's own word."""

@@ -7,7 +7,7 @@ from argparse import Namespace
 from typing import Any
 
 from parachuted.cli.client import ask, daemon_record
-from parachuted.cli.show import count, say, say_diff, say_json, say_table, when
+from parachuted.cli.show import count, say, say_diff, say_json, say_table, say_text, when
 from parachuted.cli.status import tell_status
 from parachuted.errors import ParachuteError
 
@@ -175,7 +175,7 @@ def undo(options: Namespace) -> int:
     for path, texts in answer["kept"].items():
         say(f"Kept in {path}, which was written to later:")
         for text in texts:
-            say("  " + text.rstrip().replace("\n", "\n  "))
+            say_text("  " + text.rstrip().replace("\n", "\n  "))
     return 0
 
 

@@ -14,10 +14,10 @@ import sys
 import time
 from argparse import Namespace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from parachuted.cli.client import ask, home_of
-from parachuted.cli.show import say
+from parachuted.cli.show import say, say_text
 from parachuted.errors import DaemonError, NoDaemonError, ParachuteError
 from parachuted.presence import is_locked, refuse_second, running_daemon
 from parachuted.vault_state import no_vault, state_folder
@@ -130,14 +130,26 @@ def _begin_again(home: str, record: dict[str, object]) -> int:
     return _greet(now)
 
 
-def logs(options: Namespace) -> NoReturn:
+def logs(options: Namespace) -> int:
     """`parachute logs`."""
     path = _logs(home_of(os.environ)) / "daemon.log"
     if not path.exists():
         raise ParachuteError(f"there is no log yet at {path}")
     words = ["tail", "-n", str(max(0, options.lines)), *(["-F"] if options.follow else []), os.fspath(path)]
-    sys.stdout.flush()
-    os.execvp("tail", words)  # noqa: S606, S607  it is everywhere and knows rotation; in our place, it is never left behind
+    if options.json:
+        sys.stdout.flush()
+        os.execvp("tail", words)  # noqa: S606, S607  it is everywhere and knows rotation; in our place, it is never left behind
+    from parachuted.cli.logs import read_line
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace") as tail:  # noqa: S603
+        try:
+            for line in tail.stdout or ():
+                say_text(read_line(line))
+                sys.stdout.flush()
+        finally:
+            tail.kill()
+    return 0
 
 
 def _background(home: str, settings: Any, options: Namespace) -> int:  # noqa: ANN401  Settings, which would have to be imported

@@ -82,7 +82,8 @@ def _show_why(vault: Path, run: str) -> None:
     number = next((number for number, line in enumerate(lines, 1) if "frost" in line), 1)
     origin = ask("GET", f"/api/why?path=AGENTS.md&line={number}")
     document = origin["runs"].get(run)
-    say(f"\n5. why        $ parachute why AGENTS.md:{number}\n  {lines[number - 1].strip()}")
+    say(f"\n5. why        $ parachute why AGENTS.md:{number}")
+    say(f"  {lines[number - 1].strip()}")
     if document is not None:
         cause = document["causes"][0]
         say(f"  by {document['agent']} ({document['backend']}) in {run}, begun by your change of {cause['path']}")

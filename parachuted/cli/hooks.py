@@ -103,7 +103,8 @@ def hooks_docs(options: Namespace) -> int:
         return 0
     rows = [(one["name"], one["claude"] or "", "yes" if one["may_block"] else "", one["tells"]) for one in events]
     say_table(rows, ("EVENT", "CLAUDE CODE'S NAME", "MAY BE STOPPED", "WHEN"), nothing="")
-    say(f"\nA hook reads one JSON object; `parachute hooks docs EVENT` shows it. Exit code 2 stops what may be stopped.\n{_reference()}")
+    say("\nA hook reads one JSON object; `parachute hooks docs EVENT` shows it. Exit code 2 stops what may be stopped.")
+    say(_reference())
     return 0
 
 
@@ -251,7 +252,8 @@ def _tell_event(options: Namespace) -> int:
     say("\nA hook reads this on stdin, on one line:\n")
     for line in json.dumps(sample, indent=2, ensure_ascii=False).split("\n"):
         say(f"{_INDENT}{line}")
-    say(f"\nTry one: parachute hooks test {name}\n{_reference()}")
+    say(f"\nTry one: parachute hooks test {name}")
+    say(_reference())
     return 0
 
 

@@ -32,5 +32,19 @@ class PlainLines(logging.Formatter):
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
+def read_line(line: str) -> str:
+    """A line of `JsonLines` as a person reads it: when, how bad, what, with its fields; a traceback below. Another line is as it is."""
+    try:
+        document = json.loads(line)
+        at, level, message = document.pop("at"), document.pop("level"), document.pop("message")
+    except (ValueError, AttributeError, KeyError, TypeError):
+        return line.rstrip("\n")
+    document.pop("logger", None)
+    traceback = document.pop("traceback", None)
+    fields = " ".join(f"{key}={value if str(value).isprintable() else json.dumps(value)}" for key, value in document.items())
+    head = f"{str(at)[:19]} {level:<7} {' '.join(str(message).splitlines())} {fields}".rstrip()
+    return f"{head}\n{traceback}" if traceback else head
+
+
 def _fields(record: logging.LogRecord) -> dict[str, object]:
     return {key: value for key, value in vars(record).items() if key not in _PLAIN}

@@ -6,6 +6,7 @@ A running daemon does what is asked, so that it is recorded and followed at once
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from argparse import Namespace
@@ -116,8 +117,10 @@ def modules_new(options: Namespace) -> int:
     folder = Path(options.folder).expanduser() if options.folder else _vault() / "Modules" / options.name
     new_module(folder, options.name)
     say(f"Made {folder}: manifest.yaml, module.py and a test. Next:")
-    say(f"  parachute modules test {folder if options.folder else options.name}")
-    say(f"  parachute modules install {folder} --dev" if options.folder else f"  parachute modules approve {options.name}")
+    say(f"  parachute modules test {shlex.quote(str(folder)) if options.folder else options.name}")
+    say(
+        f"  parachute modules install {shlex.quote(str(folder))} --dev" if options.folder else f"  parachute modules approve {options.name}"
+    )
     return 0
 
 
@@ -126,6 +129,8 @@ def modules_test(options: Namespace) -> int:
     folder = Path(options.name).expanduser()
     if not (folder / "manifest.yaml").is_file():
         folder = _vault() / "Modules" / options.name
+    if not folder.is_dir():
+        raise ParachuteError(f"there is no module {options.name}: neither a folder of that name nor {folder}; `parachute modules list`")
     tests = folder / "tests"
     if not tests.is_dir():
         raise ParachuteError(f"{folder} has no folder tests; `parachute modules new` shows how one looks")

@@ -34,6 +34,15 @@ or $PARACHUTE_HOME. Exit codes: 0 done, 1 failed, 2 wrong use, 3 no daemon is ru
 """
 
 
+COMPLETION = """\
+Print what makes your shell complete parachute's commands with the Tab key. Once:
+  bash   parachute completion bash > ~/.local/share/bash-completion/completions/parachute
+  zsh    parachute completion zsh > ~/.zfunc/_parachute, with `fpath+=~/.zfunc` before compinit in ~/.zshrc
+  fish   parachute completion fish > ~/.config/fish/completions/parachute.fish
+Then open a new terminal.
+"""
+
+
 class _Parser(argparse.ArgumentParser):
     """Help that keeps the text's own lines, and mistakes that show the words which a shell took from a stranger's file name."""
 
@@ -104,6 +113,7 @@ def _add_daemon(commands: argparse._SubParsersAction[_Parser]) -> None:
     logs = _add(commands, "logs", "daemon:logs", "the daemon's log", "Show the end of the daemon's log.")
     logs.add_argument("-f", "--follow", action="store_true", help="go on showing what comes")
     logs.add_argument("-n", "--lines", type=int, default=50, metavar="N", help="how many lines (default: 50)")
+    _json(logs)
     service = _add(
         commands, "service", None, "run at login", "Let systemd (Linux) or launchd (macOS) start the daemon at login and keep it running."
     )
@@ -126,6 +136,8 @@ def _add_daemon(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
     backup.add_argument("file", nargs="?", metavar="FILE", help="where (default: parachute-DATE-TIME.tar.gz in this folder)")
     _json(backup)
+    completion = _add(commands, "completion", "completion:completion", "words completed by your shell", COMPLETION)
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="bash, zsh or fish")
     demo = _add(
         commands,
         "demo",
@@ -139,6 +151,8 @@ def _add_daemon(commands: argparse._SubParsersAction[_Parser]) -> None:
 def _add_settings(commands: argparse._SubParsersAction[_Parser]) -> None:
     init = _add(commands, "init", "setup:init", "make a vault", "Make a new vault from the template, and remember it as yours.")
     init.add_argument("path", nargs="?", metavar="PATH", help="where (default: the setting `vault`, ~/Parachute)")
+    init.add_argument("--from", dest="older", metavar="FOLDER", help="take over an older server's settings and keys, after showing a plan")
+    init.add_argument("--yes", action="store_true", help="with --from: do it without being asked")
     vault = _add(commands, "vault", "setup:vault", "which vault", "Show which folder of notes is used, or choose another.")
     _json(vault)
     chosen = vault.add_subparsers(metavar="COMMAND")
@@ -159,6 +173,11 @@ def _add_settings(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
     change.add_argument("key", metavar="KEY", help="as `parachute config` lists it, such as agent.backend")
     change.add_argument("value", metavar="VALUE", help="what it shall be; '' brings the default back")
+    for name, short, long in (
+        ("get", "the value of a setting", "Print the value of one setting, and nothing else."),
+        ("unset", "take a setting back", "Bring the default of one setting back."),
+    ):
+        _add(changed, name, f"setup:config_{name}", short, long).add_argument("key", metavar="KEY", help="as `parachute config` lists it")
     auth = _add(commands, "auth", None, "the login for the model", "Which login for Claude was found.")
     parts = auth.add_subparsers(metavar="COMMAND", required=True)
     _json(_add(parts, "status", "setup:auth_status", "what was found", "Say where a login was looked for and found. Never shows it."))

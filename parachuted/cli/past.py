@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import Namespace
 from pathlib import Path
 
@@ -31,11 +32,12 @@ def history(options: Namespace) -> int:
         [_row(one) for one in answer["versions"]], ("VERSION", "WHEN (UTC)", "WHO", "LINES", "RUN", "WHAT"), nothing="Nothing is known."
     )
     if answer["count"] > len(answer["versions"]):
-        say(f"{answer['count'] - len(answer['versions'])} older: parachute history {options.file} -n {min(answer['count'], _MOST)}")
+        more = f"parachute history {shlex.quote(options.file)} -n {min(answer['count'], _MOST)}"
+        say(f"{answer['count'] - len(answer['versions'])} older: {more}")
     if answer["since"] is not None:
         say(f"What was before {when(answer['since'])} UTC is no longer kept (settings history.keep_days and history.keep_mb).")
     if any(one["kept"] for one in answer["versions"][1:]):
-        say(f"Bring one back with: parachute restore {options.file}@VERSION")
+        say(f"Bring one back with: parachute restore {shlex.quote(options.file)}@VERSION")
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import re
+import shlex
 import shutil
 import sys
 from argparse import Namespace
@@ -19,10 +20,10 @@ from parachuted.bundled import bundled_folder
 from parachuted.cli.client import home_of
 from parachuted.cli.running import ask_logins, find_login_differences
 from parachuted.cli.service import Outcome, find_state, install, status, this_supervisor, uninstall
-from parachuted.cli.show import say, say_json, say_table
+from parachuted.cli.show import say, say_json, say_table, say_text
 from parachuted.cli.supervisor import Wanted
 from parachuted.config import Settings, describe_settings, home_folder, load_settings, set_setting
-from parachuted.errors import ParachuteError
+from parachuted.errors import ConfigError, ParachuteError
 from parachuted.presence import refuse_second, running_daemon
 from parachuted.vault_state import adopt, no_vault, separate, was_vault
 
@@ -34,6 +35,8 @@ def load(flags: Mapping[str, object]) -> Settings:
 
 def init(options: Namespace) -> int:
     """`parachute init [PATH]`."""
+    if options.older is not None:
+        return _init_from(options)
     if options.path is None:
         say(make_vault(load({}).vault))
         return 0
@@ -43,6 +46,27 @@ def init(options: Namespace) -> int:
     say("It is your vault from now on. `parachute start` watches it.")
     _mention_service(home_folder(os.environ))
     return 0
+
+
+def _init_from(options: Namespace) -> int:
+    from parachuted.cli.older_server import plan, tell_and_take
+
+    if options.path is not None:
+        raise ParachuteError(
+            "--from FOLDER says which vault it is; leave PATH out, and choose another with `parachute vault set` afterwards"
+        )
+    home = home_folder(os.environ)
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    steps = plan(Path(options.older).expanduser().resolve(), home)
+    if tell_and_take(steps, may_act=lambda: options.yes or (sys.stdin.isatty() and _agrees())):
+        say("Done. `parachute start` watches the vault; the older server's folder is as it was.")
+    else:
+        say("Nothing was done; --yes does it.")
+    return 0
+
+
+def _agrees() -> bool:
+    return input("Do this? [y/N] ").strip().lower() in {"y", "yes"}
 
 
 def make_vault(vault: Path) -> str:
@@ -80,7 +104,7 @@ def vault_set(options: Namespace) -> int:
     """`parachute vault set PATH`."""
     chosen = Path(options.path).expanduser().resolve()
     if not chosen.is_dir():
-        raise ParachuteError(f"there is no folder {chosen}; `parachute init {chosen}` makes a vault there")
+        raise ParachuteError(f"there is no folder {chosen}; `parachute init {shlex.quote(os.fspath(chosen))}` makes a vault there")
     set_setting(home_folder(os.environ), "vault", os.fspath(chosen))
     say(f"The vault is {chosen} from the next start on.")
     _mention_service(home_folder(os.environ))
@@ -126,6 +150,25 @@ def config_set(options: Namespace) -> int:
     settings = set_setting(home_folder(os.environ), options.key, options.value)
     say(f"{options.key} is {_value(settings, options.key)} from the next start of the daemon on (`parachute restart`).")
     return 0
+
+
+def config_get(options: Namespace) -> int:
+    """`parachute config get KEY`: the value alone, for programs too."""
+    say(_value(load({}), _known(options.key)))
+    return 0
+
+
+def config_unset(options: Namespace) -> int:
+    """`parachute config unset KEY`."""
+    settings = set_setting(home_folder(os.environ), options.key, "")
+    say(f"{options.key} is {_value(settings, options.key) or 'nothing'}, its default, from the next start of the daemon on.")
+    return 0
+
+
+def _known(key: str) -> str:
+    if key not in {described.key for described in describe_settings()}:
+        raise ConfigError([f"{key} is no setting; `parachute config` lists them"])
+    return key
 
 
 def auth_status(options: Namespace) -> int:
@@ -194,7 +237,7 @@ def service_status(options: Namespace) -> int:
 
 
 def _say(outcome: Outcome) -> int:
-    say(outcome.text.rstrip("\n"))
+    say_text(outcome.text.rstrip("\n"))
     return outcome.code
 
 

@@ -24,8 +24,19 @@ def escape(text: str) -> str:
 
 
 def say(text: str = "") -> None:
-    """Print a line or several; control characters, which a note may hold, are shown and not sent to the terminal."""
-    sys.stdout.write(escape(text) + "\n")
+    """Print one line, whatever line breaks a name or a reason in it holds; those that it begins or ends with are empty lines.
+
+    Control characters, which a note may hold, are shown and not sent to the terminal.
+    """
+    line = text.strip("\n")
+    before, _, after = text.partition(line) if line else ("", "", text)
+    sys.stdout.write(before + escape(" ".join(line.splitlines())) + after + "\n")
+
+
+def say_text(text: str) -> None:
+    """Print a text of several lines, such as an agent's answer."""
+    for line in text.split("\n"):
+        say(line)
 
 
 def columns() -> int:

@@ -6,7 +6,7 @@ from argparse import Namespace
 from typing import Any
 
 from parachuted.cli.client import ask
-from parachuted.cli.show import count, say, say_json, say_table
+from parachuted.cli.show import count, say, say_json, say_table, when
 
 _MOST_DAYS = 90
 _GROUPS = (
@@ -17,6 +17,12 @@ _GROUPS = (
     ("runs", "run", "RUN"),
 )
 _ROWS = 8
+_WINDOWS = {
+    "five_hour": "the five hours",
+    "seven_day": "the week",
+    "seven_day_sonnet": "the week of Sonnet",
+    "seven_day_opus": "the week of Opus",
+}
 
 
 def usage(options: Namespace) -> int:
@@ -35,6 +41,10 @@ def usage(options: Namespace) -> int:
         hour = f"${spent['usd_last_hour']:.4f} of ${limits['usd_per_hour']:g} in the last hour"
         say(f"limits   {hour}, ${spent['usd_last_day']:.4f} of ${limits['usd_per_day']:g} in the last 24 hours")
         say(f"         ${limits['usd_per_run']:g} a run, ${limits['usd_per_cause']:g} for all that one change leads to")
+    for name, said in _WINDOWS.items():
+        if answer[name] is not None:
+            until = f", until {when(answer[name]['resets_at'])} UTC" if answer[name]["resets_at"] else ""
+            say(f"account  {answer[name]['utilization']:g} % of {said} used{until}")
     return 0
 
 

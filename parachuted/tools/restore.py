@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -118,7 +119,9 @@ class Restore:
     def _around(self, path: VaultPath, versions: list[Version], run: str, *, after: bool) -> Version:
         """The version before the run's first write of the file, or after its last."""
         if self._history.run(run) is None and not any(one.run == run for one in versions):
-            raise NotFoundError(f"there is no run or version {printable(run[:80])}; `parachute history {printable(path)}` lists them")
+            raise NotFoundError(
+                f"there is no run or version {printable(run[:80])}; `parachute history {shlex.quote(printable(path))}` lists them"
+            )
         places = [number for number, one in enumerate(versions) if one.run == run]
         if not places:
             raise NotFoundError(f"{run} wrote nothing in {printable(path)}; `parachute diff {run}` says what it wrote")

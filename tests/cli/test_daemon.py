@@ -173,7 +173,8 @@ def test_the_log_has_a_json_object_a_line_and_what_happens_is_not_kept_twice(typ
         (typed.vault / f"{number}.md").write_text("# N\n")
     typed.until(lambda: typed.json("status")["vault"]["files"] == 20)
 
-    assert all(isinstance(json.loads(line), dict) for line in typed.does("logs", "-n", "5").splitlines())
+    assert all(isinstance(json.loads(line), dict) for line in typed.does("logs", "-n", "5", "--json").splitlines())
+    assert any(line[:4].isdigit() and " info " in line for line in typed.does("logs", "-n", "5").splitlines())
     assert (typed.home / "logs/start.log").read_bytes() == b""
     assert stat.S_IMODE((typed.home / "logs").stat().st_mode) == 0o700
 
@@ -181,12 +182,12 @@ def test_the_log_has_a_json_object_a_line_and_what_happens_is_not_kept_twice(typ
 def test_the_log_is_followed_until_interrupted(typed: Typed):
     start(typed)
     with (typed.home / "logs/daemon.log").open("a") as log:
-        log.write('{"message": "first"}\n')
+        log.write('{"at": "2026-01-31 12:00:00,000", "level": "info", "message": "first"}\n')
     following = typed.begin("logs", "-f", "-n", "1")
-    assert following.stdout.readline() == '{"message": "first"}\n'
+    assert following.stdout.readline() == "2026-01-31 12:00:00 info    first\n"
     with (typed.home / "logs/daemon.log").open("a") as log:
-        log.write('{"message": "second"}\n')
-    assert following.stdout.readline() == '{"message": "second"}\n'
+        log.write("second\n")
+    assert following.stdout.readline() == "second\n"
     following.send_signal(signal.SIGTERM)
     following.communicate(timeout=10)
 

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from parachuted.cli.logs import JsonLines, PlainLines
+from parachuted.cli.logs import JsonLines, PlainLines, read_line
 
 
 def record(message: str, *args: object, failed: bool = False, **fields: object) -> logging.LogRecord:
@@ -46,3 +46,11 @@ def test_a_failure_has_its_traceback():
 
 def test_a_field_that_is_no_json_is_told_as_text():
     assert json.loads(JsonLines().format(record("x", thing={1})))["thing"] == "{1}"
+
+
+def test_a_line_of_the_log_is_read_by_people_as_a_sentence():
+    line = JsonLines().format(record("kept %s", "two\nlines", path="a b.md", n=3))
+
+    said = read_line(line)
+    assert said.endswith(" warning kept two lines path=a b.md n=3")
+    assert [read_line(odd) for odd in ("", "not JSON\n", "[1]", "{}")] == ["", "not JSON", "[1]", "{}"]

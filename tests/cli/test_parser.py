@@ -106,6 +106,8 @@ def test_every_command_is_found():
     for words, parser in ALL.items():
         if parser.get_default("run") is not None:
             more = ["x"] if words[0] == "vault" and len(words) > 1 else rest.get(words[-1], [])
+            more = ["x"] if words[0] == "config" and words[-1] in {"get", "unset"} else more
+            more = ["bash"] if words == ("completion",) else more
             more = ["ANTHROPIC_API_KEY"] if words == ("auth", "set") else more
             more = ["n"] if words[0] == "modules" and words[-1] not in {"list", "status"} else more
             more = ["s"] if words[0] == "suggestions" and words[-1] in {"show", "approve", "reject", "edit"} else more

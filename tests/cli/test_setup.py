@@ -127,3 +127,33 @@ def test_service_status_is_told_as_text_and_as_a_document(run, monkeypatch, tmp_
     assert (code, "installed: no" in said) == (3, True)
     assert json.loads(run("service", "status", "--json")[1])["installed"] is False
     assert run("service", "uninstall")[0] == 0
+
+
+def test_one_setting_is_told_and_taken_back(run):
+    run("config", "set", "agent.max_turns", "7")
+    assert run("config", "get", "agent.max_turns") == (0, "7\n", "")
+    assert run("config", "unset", "agent.max_turns")[1].startswith("agent.max_turns is 12, its default")
+    assert run("config", "get", "agent.max_turns")[1] == "12\n"
+    assert run("config", "get", "agent.max_turn")[0] == 2
+    assert run("config", "unset", "agent.max_turn")[0] == 2
+
+
+def test_a_printed_command_can_be_typed_whatever_the_folder_is_called(run, tmp_path):
+    complaint = run("vault", "set", str(tmp_path / "my notes"))[2]
+
+    assert f"`parachute init '{tmp_path}/my notes'`" in complaint
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_is_told_every_command(run, shell):
+    code, said, _ = run("completion", shell)
+
+    assert code == 0
+    assert all(word in said for word in ("suggestions", "approve-all", "doctor", "accept-missing"))
+
+
+def test_a_module_that_is_not_there_is_said_to_be_not_there(run, vault):
+    run("vault", "set", str(vault))
+    code, _, complaint = run("modules", "test", "nope")
+
+    assert (code, "there is no module nope" in complaint) == (1, True)

@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from parachuted.cli.show import escape, say, say_diff, say_json, say_table, when
+from parachuted.cli.show import escape, say, say_diff, say_json, say_table, say_text, when
 
 
 def test_what_steers_a_terminal_is_shown_and_not_sent():
@@ -59,7 +59,16 @@ def test_a_diff_has_colours_on_a_terminal_unless_they_are_not_wanted(capsys, mon
 
 
 def test_lines_and_times_are_said_as_people_read_them(capsys):
-    say("a\nb\x07")
+    say("a b\x07")
     say()
-    assert capsys.readouterr().out == "a\nb\\x07\n\n"
+    assert capsys.readouterr().out == "a b\\x07\n\n"
     assert [when("2026-02-24T12:00:01.5+00:00"), when(None)] == ["2026-02-24 12:00:01", ""]
+
+
+def test_a_line_break_in_what_is_said_begins_no_line(capsys):
+    say("run: changed - all well\nproblem  forged\r\nagain")
+    say("\nA paragraph.\n")
+    say()
+    say_text("two\nlines\n\nof an answer")
+
+    assert capsys.readouterr().out == "run: changed - all well problem  forged again\n\nA paragraph.\n\n\ntwo\nlines\n\nof an answer\n"

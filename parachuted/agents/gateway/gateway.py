@@ -30,6 +30,7 @@ from parachuted.agents.gateway.redact import Veil
 from parachuted.agents.gateway.spending import Charge, OverBudgetError, Spending
 from parachuted.agents.gateway.ticket import Ticket
 from parachuted.agents.gateway.upstream import Begun, Free, Report, Upstream, UpstreamError
+from parachuted.agents.gateway.windows import still_open
 from parachuted.errors import AgentFailedError, AgentUnavailableError, ParachuteError, StorageFailedError
 from parachuted.json_limits import check_json
 
@@ -130,6 +131,10 @@ class Gateway:
         finally:
             self._runs.pop(run.token, None)
             run.end()
+
+    def windows(self, now: datetime) -> dict[str, Mapping[str, object]]:
+        """How much of its account's windows a login has used, as the latest answers said; empty for an API key."""
+        return still_open(self._upstream.windows, now)
 
     def spent(self, run: str) -> Spent:
         """What a run has taken until now; of one that was opened not long ago."""

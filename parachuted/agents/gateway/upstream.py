@@ -24,6 +24,7 @@ from parachuted.agents.gateway.headers import headers_up
 from parachuted.agents.gateway.login import Login
 from parachuted.agents.gateway.redact import redact
 from parachuted.agents.gateway.retry import wait_before_retry
+from parachuted.agents.gateway.windows import read_windows
 
 _ANTHROPIC = "api.anthropic.com"
 _ANTHROPICS = "anthropic.com"
@@ -93,6 +94,7 @@ class Upstream:
         self._proxy = _proxy_for(self.url, env)
         self._breaker = Breaker()
         self._session: aiohttp.ClientSession | None = None
+        self.windows: dict[str, dict[str, object]] = {}
         self.login = login(self)
 
     @property
@@ -188,6 +190,7 @@ class Upstream:
                 self._breaker.left()
             if response is not None and not is_known:
                 response.close()
+        self.windows |= read_windows(response.headers)
         if response.status in _UNPAID:
             attempts.refused()
         if response.status in _REDIRECTS:

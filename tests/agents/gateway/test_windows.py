@@ -1,0 +1,32 @@
+"""The account's windows: told by the answers of the model, in percent, until they end."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from parachuted.agents.gateway.windows import read_windows
+from parachuted.testing import Refusal, ScriptedMessages
+from tests.agents.gateway.conftest import Bench
+
+UNIFIED = "anthropic-ratelimit-unified-"
+
+
+async def test_what_an_answer_says_of_the_account_is_known_until_the_window_ends(bench: Bench, api: ScriptedMessages):
+    ends = bench.now[0] + timedelta(hours=2)
+    told = {f"{UNIFIED}5h-utilization": "0.425", f"{UNIFIED}5h-reset": str(int(ends.timestamp())), f"{UNIFIED}7d-utilization": "0.1"}
+    api.add(Refusal(status=400, headers=told))
+    async with bench.run() as way:
+        await bench.ask(way)
+
+    week = {"utilization": 10.0, "resets_at": None}
+    windows = bench.gateway.windows(bench.now[0])
+    assert windows == {"five_hour": {"utilization": 42.5, "resets_at": ends.replace(microsecond=0).isoformat()}, "seven_day": week}
+    assert bench.gateway.windows(ends) == {"seven_day": week}
+
+
+def test_headers_that_make_no_sense_say_nothing():
+    odd = [{}, *({f"{UNIFIED}5h-utilization": text} for text in ("", "much", "nan", "inf", "-1"))]
+    assert [read_windows(headers) for headers in odd] == [{}] * len(odd)
+    assert read_windows({f"{UNIFIED}7d-utilization": "1e300", f"{UNIFIED}7d-reset": "1e300"}) == {
+        "seven_day": {"utilization": 1000.0, "resets_at": None}
+    }
