@@ -33,7 +33,7 @@ _TRUSTED_BEFORE = "you"
 class ExplainQuery(Sent):
     """Which agent, and where it would work."""
 
-    agent: Annotated[str, Field(min_length=1, max_length=200)]
+    agent: Annotated[str, Field(min_length=1, max_length=200, examples=["curator"])]
     working_directory: Folder | None = None
 
 

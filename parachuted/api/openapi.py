@@ -208,7 +208,7 @@ def _path_parameters(route: Route) -> Iterator[Json]:
         if "." in pattern:
             says = f"{says} It may hold slashes, as they are or as `%2F`.".strip()
         schema: Json = {"type": "string"} if pattern.endswith("*") else {"type": "string", "minLength": 1}
-        example = {"example": _EXAMPLE} if "." in pattern else {}
+        example = {"example": _EXAMPLE} if name == "path" else {}
         yield {"name": name, "in": "path", "required": True, "schema": schema, **({"description": says} if says else {}), **example}
 
 

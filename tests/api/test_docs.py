@@ -3,11 +3,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from pathlib import Path
+from urllib.parse import urlencode
 
 import aiohttp
 
-from tests.api.calls import get
-from tests.stories.life import Live
+from tests.api.calls import call, get
+from tests.api.places import INSIDE
+from tests.stories.life import Live, save
 
 
 async def test_the_description_is_made_once_and_known_again_by_its_tag(live: Live):
@@ -39,3 +42,24 @@ async def test_the_page_takes_nothing_from_elsewhere_and_makes_no_markup_of_text
         page = await answer.text()
 
     assert not re.search(r"https?:|//\w|innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|\son\w+=|\sstyle=", page)
+
+
+async def test_its_examples_run(live: Live, vault: Path):
+    """The page fills in what the description gives as an example, and the first of what is listed for ids and names."""
+    save(vault / INSIDE, "# Garden\n\n## Facts\nPeas.\n")
+    async with live() as life:
+        document, wrong = await get(life, "/api/openapi.json"), []
+        await life.until(lambda: not life.daemon.search.is_behind)
+        for path, calls in document["paths"].items():
+            needed = [one for one in calls.get("get", {}).get("parameters", []) if one["required"]]
+            if "get" not in calls or path == "/api/events" or any(one["in"] == "path" and one["name"] != "path" for one in needed):
+                continue
+            values = {one["name"]: one.get("example", one["schema"].get("examples", [None])[0]) for one in needed}
+            query = urlencode({one["name"]: values[one["name"]] for one in needed if one["in"] == "query"})
+            async with aiohttp.ClientSession() as session, session.get(f"{life.url}{path.format(**values)}?{query}") as answer:
+                wrong += [f"{path} {values} {answer.status}"] if answer.status != 200 else []
+        assert not wrong, "\n".join(wrong)
+
+        (patch,) = document["components"]["schemas"]["Patch"]["examples"]
+        assert (await call(life, "PATCH", f"/api/notes/{INSIDE}", json=patch))[0] == 200
+    assert (vault / INSIDE).read_text() == "# Garden\n\n## Facts\nBeans.\n"
