@@ -374,7 +374,7 @@ class Daemon:
                     group.create_task(self._notice(), name="noticer"),
                     group.create_task(self.worker.run(), name="worker"),
                     group.create_task(self._look_after_disk(), name="disk"),
-                    group.create_task(self.reconciler.answer_queries(), name="queries"),
+                    group.create_task(self.reconciler.follow_up(), name="follow up"),
                     group.create_task(self._look_after_keys(), name="keys"),
                     group.create_task(self.hooks.run(), name="hooks"),
                     group.create_task(self._hooks.listening.run(), name="hooks' ears"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 from aiohttp import web
@@ -19,7 +19,7 @@ from parachuted.api.parts import Parts
 from parachuted.api.route import Call, Route
 from parachuted.api.watch_checks import watch_notes
 from parachuted.api.watching import refusing_to_watch_beyond
-from parachuted.bubbling import Plan, plan_for
+from parachuted.bubbling import Plan, PlannedRun, plan_for
 from parachuted.errors import NotFoundError, StorageFailedError
 from parachuted.tasks import Task
 from parachuted.times import time_of, with_times
@@ -162,7 +162,7 @@ class Loop:
     async def bubble(self, call: Call) -> web.Response:
         """`POST /api/bubble/run` with `{"path"}`: those who watch it look at it now."""
         path = await self._path(call)
-        plan = self._plan(path)
+        plan = self._plan(path, looks=True)
         cause, tasks = self._parts.reconciler.ask(path)
         seen = [task.id for task in tasks if call.sight.sees(task.watcher)]
         return json_answer({**call.runs.plan(plan_document(plan)), "cause": cause.id, "tasks": seen})
@@ -260,8 +260,14 @@ class Loop:
             raise NotFoundError(f"there is no run {printable(name[:80])}; `parachute runs` lists them")
         return run
 
-    def _plan(self, path: VaultPath) -> Plan:
-        return plan_for(path, self._parts.watches, most_cost_usd=self._parts.most_cost_usd)
+    def _plan(self, path: VaultPath, *, looks: bool = False) -> Plan:
+        """`looks`: where the note watches others, it looks at these too."""
+        plan = plan_for(path, self._parts.watches, most_cost_usd=self._parts.most_cost_usd)
+        own = self._parts.watches.of(path) if looks else None
+        if own is None or any(run.watcher == path for run in plan.runs):
+            return plan
+        run = PlannedRun(watcher=path, depth=0, because=path, patterns=tuple(pattern.text for pattern in own.patterns))
+        return replace(plan, runs=(run, *plan.runs), most_cost_usd=plan.most_cost_usd + self._parts.most_cost_usd)
 
     def _watch(self, watcher: str, sight: AccessFilter) -> dict[str, object]:
         declaration = self._parts.watches.of(watcher)

@@ -28,6 +28,7 @@ from parachuted.vault.conflicts import conflict_line
 log = logging.getLogger(__name__)
 
 _PIECE = 100
+_AT_ONCE = 1_000
 _AGAIN_S = 5.0
 _MOST_PATHS_TOLD = 100
 
@@ -69,7 +70,8 @@ class Reconciler:
     stood_at: dict[str, datetime] = field(default_factory=dict, init=False)
     _without_baseline: set[str] = field(default_factory=set, init=False)
     _looking: set[str] = field(default_factory=set, init=False)
-    _has_queries: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _later: list[VaultPath] = field(default_factory=list, init=False)
+    _has_more: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _first_texts: dict[str, bytes] = field(default_factory=dict, init=False)
 
     async def record(self, changes: Sequence[Change]) -> Callable[[], None]:
@@ -93,24 +95,26 @@ class Reconciler:
             self.causes.forget_old(self.queue.causes)
         return functools.partial(self._tell, outcome)
 
-    async def answer_queries(self) -> None:
-        """Until cancelled: have the search index answer queries that notes watch by, and keep the texts of what they list."""
-        self._has_queries.set()
+    async def follow_up(self) -> None:
+        """Until cancelled: keep the texts that `record` left for later, and have the search index answer queries that notes watch by."""
+        self._has_more.set()
         while True:
-            await self._has_queries.wait()
-            self._has_queries.clear()
-            for query in [one for one in self.watches.queries() if not self.watches.matches.is_known(one)]:
-                try:
+            await self._has_more.wait()
+            self._has_more.clear()
+            try:
+                while self._later:
+                    await self._keep_all(self._later[:_PIECE], Scales(self.root, self.objects, self.reviews))
+                    del self._later[:_PIECE]
+                for query in [one for one in self.watches.queries() if not self.watches.matches.is_known(one)]:
                     await self._answer(query, await self.listing(query.asked))
-                except (StorageFailedError, OSError) as error:
-                    log.warning("a query that notes watch by was not answered yet", extra={"query": query.text, "error": str(error)})
-                    await asyncio.sleep(_AGAIN_S)
-                    self._has_queries.set()
+            except (StorageFailedError, OSError) as error:
+                log.warning("what notes watch was not looked through yet", extra={"error": str(error)})
+                await asyncio.sleep(_AGAIN_S)
+                self._has_more.set()
 
     async def _answer(self, query: WatchQuery, listed: Iterable[str]) -> None:
         paths = [VaultPath(path) for path in listed]
-        for start in range(0, len(paths), _PIECE):
-            await self._keep(paths[start : start + _PIECE], Scales(self.root, self.objects, self.reviews))
+        await self._keep_all(paths, Scales(self.root, self.objects, self.reviews))
         outcome = _Outcome(declared=[])
         with self.state.batch():
             self.watches.matches.answer(query, paths)
@@ -166,12 +170,21 @@ class Reconciler:
         self._first_texts = {}
 
     async def _keep_baselines(self, scales: Scales) -> None:
-        """Keep the present texts of what new declarations watch. A daemon that ends meanwhile does it at its next start."""
+        """Keep the present texts of what new declarations watch; of very many, most later, so that no other change waits for it.
+
+        A daemon that ends meanwhile does it at its next start.
+        """
         for watcher in tuple(self._without_baseline):
             watched = await asyncio.to_thread(self.watches.watched_by, watcher)
-            for start in range(0, len(watched), _PIECE):
-                await self._keep(watched[start : start + _PIECE], scales)
+            await self._keep_all(watched[:_AT_ONCE], scales)
+            self._later += watched[_AT_ONCE:]
             self._without_baseline.discard(watcher)
+        if self._later:
+            self._has_more.set()
+
+    async def _keep_all(self, paths: Sequence[VaultPath], scales: Scales) -> None:
+        for start in range(0, len(paths), _PIECE):
+            await self._keep(paths[start : start + _PIECE], scales)
 
     async def _keep(self, paths: Iterable[VaultPath], scales: Scales) -> None:
         texts = [(path, entry.digest, self._first_texts.get(path)) for path in paths if (entry := self.index.get(path))]
@@ -220,7 +233,7 @@ class Reconciler:
                         self._looking.add(declared.watcher)
                         self._look_at_all(declared.watcher, change, outcome)
                 if changed:
-                    self._has_queries.set()
+                    self._has_more.set()
                 self._without_baseline.update(declared.watcher for declared in changed)
                 outcome.declared += changed
 

@@ -128,7 +128,7 @@ def bubble_run(options: Namespace) -> int:
     if options.json:
         say_json(answer)
         return 0
-    _say_plan(answer)
+    _say_plan(answer, "A look at")
     say(f"Asked: {count(len(answer['tasks']), 'task')} queued as {answer['cause']}. `parachute runs` shows what comes of them.")
     return 0
 
@@ -229,8 +229,8 @@ def _is_of_the_disk(file: str) -> bool:
     return file.startswith(("/", "~/", "./", "../"))
 
 
-def _say_plan(plan: Any) -> None:  # noqa: ANN401  JSON
-    say(f"A change of {plan['path']} leads to at most {count(plan['most_runs'], 'run')} and costs at most ${plan['most_cost_usd']:.2f}.")
+def _say_plan(plan: Any, what: str = "A change of") -> None:  # noqa: ANN401  JSON
+    say(f"{what} {plan['path']} leads to at most {count(plan['most_runs'], 'run')} and costs at most ${plan['most_cost_usd']:.2f}.")
     rows = [(str(number), run["watcher"], run["because"], ", ".join(run["patterns"])) for number, run in enumerate(plan["runs"], 1)]
     if rows:
         say_table(rows, ("", "WAKES", "BECAUSE OF", "BY ITS PATTERN"), nothing="")

@@ -83,7 +83,7 @@ def _greet(daemon: Daemon, settings: Settings) -> None:
 
 def _narrate(event: Event) -> None:
     """What happens, in a line each, for whoever looks on."""
-    data = event.data
+    data, at = event.data, event.timestamp.astimezone()
     lines = {
         "file.created": "{by} made {path}",
         "file.modified": "{by} changed {path}",
@@ -100,9 +100,9 @@ def _narrate(event: Event) -> None:
     if line is not None and not (event.event == "vault.problem" and data["problem"] is None):
         shown = {key: ", ".join(map(str, value)) if isinstance(value, list) else value for key, value in data.items()}
         shown["what"] = "all that it watches" if data.get("paths") == [data.get("watcher")] else shown.get("paths")
-        say(f"{event.timestamp:%H:%M:%S} {line.format(**shown)}")
+        say(f"{at:%H:%M:%S} {line.format(**shown)}")
     for problem in (*data["problems"], *data["unmatched"]) if event.event == "watch.declared" else ():  # type: ignore[misc]
-        say(f"{event.timestamp:%H:%M:%S} problem with what {data['watcher']} watches: {problem}")
+        say(f"{at:%H:%M:%S} problem with what {data['watcher']} watches: {problem}")
     sys.stdout.flush()
 
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from parachuted.access.origin import Taint
@@ -16,6 +16,7 @@ from parachuted.access.session_taint import SessionTaints
 from parachuted.agents import Backend, Job, Limits
 from parachuted.agents.at_work import AtWork, Working
 from parachuted.agents.digest import find_generated
+from parachuted.agents.news import News
 from parachuted.bubbling import Review, Reviews, Watches
 from parachuted.bubbling.trie import Match
 from parachuted.errors import (
@@ -51,6 +52,7 @@ _LONGEST_SESSION = 20
 _LARGEST_OWN = 64 << 10
 _PIECE = 250
 _GRACE_S = 30.0
+_NOT_WATCHED = News(label="", items=("no longer watched",))
 _STORAGE_CHECK_S = 5.0
 
 
@@ -153,6 +155,8 @@ class Curator:
         changes = changed_notes(reviews, parts.objects, self._match_of(watcher))
         watched = sorted(parts.watches.watched_by(watcher), key=self._modified, reverse=True)
         grant = _grant(watcher, [review for review in reviews if review.reviewing], watched)
+        past = set(map(printable, grant.past))
+        changes = tuple(replace(note, news=(*note.news, _NOT_WATCHED)) if note.path in past else note for note in changes)
         files = ContextFiles(
             store=parts.store, grant=grant, author=Author(by=NAME, run=str(task.run), causes=task.causes), clock=parts.clock,
             origins=parts.origins,

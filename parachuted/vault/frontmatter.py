@@ -246,7 +246,7 @@ def _items(value: list[yaml.Event]) -> Iterator[yaml.Event]:
 
 def _take_watch(item: yaml.Event, found: list[str], problems: list[Problem]) -> None:
     if not isinstance(item, yaml.ScalarEvent):
-        problems.append(_no_watch("a list or a map"))
+        problems.append(_no_watch("a list or a map", hint='; write it in quotes, such as "status:open" or "People/Ann.md"'))
         return
     plain = plain_text(item)
     kind = "text" if plain is None else kind_of(plain)
@@ -260,8 +260,8 @@ def _take_watch(item: yaml.Event, found: list[str], problems: list[Problem]) -> 
         found.append(item.value)
 
 
-def _no_watch(what: str) -> Problem:
-    return Problem(code="watch-not-text", message=f"`watch:` takes texts; one that is {what} was ignored")
+def _no_watch(what: str, hint: str = "") -> Problem:
+    return Problem(code="watch-not-text", message=f"`watch:` takes texts; one that is {what} was ignored{hint}")
 
 
 def _keys_by_events(events: list[yaml.Event], text: str, base: int) -> list[Key]:

@@ -53,3 +53,13 @@ async def test_a_watch_that_cannot_be_read_is_told_at_its_saving_and_later(live:
         save(vault / "W.md", "# W\n")
         await life.until(lambda: life.told("watch.removed"))
         assert (await asked(life, "/api/watches"))["watches"] == []
+
+
+async def test_a_look_that_is_asked_for_counts_the_run_of_the_watcher_itself(live: Live, vault: Path):
+    save(vault / "Projects/garden/AGENTS.md", note("Garden"))
+    save(vault / "W.md", note("W", watch=["Projects/*"]))
+    async with live() as life, aiohttp.ClientSession() as session:
+        async with session.post(f"{life.url}/api/bubble/run", json={"path": "W.md"}) as answer:
+            plan = await answer.json()
+
+        assert (plan["most_runs"], plan["runs"][0]["watcher"], len(plan["tasks"])) == (1, "W.md", 1)

@@ -59,6 +59,7 @@ async def test_a_note_that_comes_to_hold_what_is_sought_is_new_and_one_that_does
         save(shelf / "Books/Dune.md", DUNE.replace("reading", "done"))
         await life.until(lambda: "status: done (was reading)" in history(shelf))
         await life.settled()
+        assert "  - no longer watched" in history(shelf)
         assert "Dune" not in section(shelf)
 
         life.events.clear()
