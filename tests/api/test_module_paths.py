@@ -6,7 +6,7 @@ from pathlib import Path
 
 from openapi_spec_validator import validate
 
-from tests.api.calls import get, post
+from tests.api.calls import call, get, post
 from tests.api.test_modules import EXAMPLES, install
 from tests.stories.life import Live, save
 
@@ -61,8 +61,10 @@ async def test_shapes_that_a_module_names_are_described_too_and_calls_as_they_sa
         await install(life, tmp_path / "box", "untrusted")
         document = await get(life, "/api/openapi.json")
         found = await post(life, "/api/modules/box/tools/box-find", {"seed": {"name": "bean"}})
+        filled = await call(life, "PUT", "/api/box/seeds/a%2Fb", json={"seeds": [{"name": "bean"}]})
 
     validate(document)
+    assert filled == (200, {"box": "a/b", "count": 1})
     put = document["paths"]["/api/box/seeds/{box}"]["put"]
     schema = put["requestBody"]["content"]["application/json"]["schema"]
     assert (set(schema["properties"]), schema["required"]) == ({"seeds", "label"}, ["seeds"])
