@@ -62,6 +62,14 @@ def test_a_hook_that_objects_is_no_failure_and_one_that_fails_is(alone):
     assert alone.does("hooks", "test", "file.modified") == "No hook is for file.modified; `parachute hooks list` shows those there are.\n"
 
 
+def test_the_list_says_which_hooks_never_run_and_why(alone):
+    drop(alone.home, "on-session-start.sh", HELLO)
+    drop(alone.home, "on-write-before.sh", OBJECTS)
+
+    notes = [line for line in alone.does("hooks", "list").splitlines() if line.startswith("note")]
+    assert notes == ["note     on-session-start.sh never runs: nothing here fires session.start"]
+
+
 def test_a_changed_script_waits_for_its_approval(alone):
     drop(alone.home, "on-session-start.sh", HELLO)
     alone.does("hooks", "test", "session.start")

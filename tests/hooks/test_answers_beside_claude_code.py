@@ -74,9 +74,6 @@ ROWS: Mapping[str, tuple[str, str, Sequence[dict[str, object]]]] = {
     "a matcher inside a group": (PRE, "Bash", [hook(prints(deny()), matcher="Nothing")]),
     "a timeout of 999999": (PRE, "Bash", [hook(prints(deny()), timeout=999_999)]),
     "a named group": (PRE, "(?<x>Ba)sh", [hook(prints(deny()))]),
-    "Python's flags": (PRE, "(?i)bash", [hook(prints(deny()))]),
-    "Python's named group": (PRE, "(?P<x>Ba)sh", [hook(prints(deny()))]),
-    "a possessive quantifier": (PRE, "Ba++sh", [hook(prints(deny()))]),
     "two changed inputs": (PRE, "Bash", [hook(f"sleep 0.5; {prints(CHANGED)}"), hook(prints(FIRST))]),
     "another event's name, and to block": (PRE, "Bash", [hook(prints(answer(POST, permissionDecision="allow")), onFailure="block")]),
     "exit 1 with an allow, and to block": (PRE, "Bash", [hook(prints(answer(permissionDecision="allow"), "exit 1"), onFailure="block")]),
@@ -85,10 +82,13 @@ ROWS: Mapping[str, tuple[str, str, Sequence[dict[str, object]]]] = {
     "a matcher of one space": (PRE, " ", [hook(prints(deny()))]),
     "a shell by name": (PRE, "Bash", [hook(f'test -z "$BASH_VERSION" && exit 0; {OBJECTS}', shell="bash")]),  # noqa: S604  a key of the settings
 }  # fmt: skip
-STRICTER: Mapping[str, tuple[str, Sequence[dict[str, object]]]] = {
-    "what begins as JSON and is none, and to block": (PRE, [hook("printf '{bad'", onFailure="block")]),
-    "a block whose reason is null": (PRE, [hook(prints({"decision": "block", "reason": None}))]),
-    "a no of one that goes to the background": (PRE, [hook(f"echo '{{\"async\": true}}'; {prints(deny())}")]),
+STRICTER: Mapping[str, tuple[str, str, Sequence[dict[str, object]]]] = {
+    "Python's flags": (PRE, "(?i)bash", [hook("true")]),
+    "Python's named group": (PRE, "(?P<x>Ba)sh", [hook("true")]),
+    "a possessive quantifier": (PRE, "Ba++sh", [hook("true")]),
+    "what begins as JSON and is none, and to block": (PRE, "Bash", [hook("printf '{bad'", onFailure="block")]),
+    "a block whose reason is null": (PRE, "Bash", [hook(prints({"decision": "block", "reason": None}))]),
+    "a no of one that goes to the background": (PRE, "Bash", [hook(f"echo '{{\"async\": true}}'; {prints(deny())}")]),
 }
 """Those of which hooks/README.md says that the CLI lets the call pass."""
 WORDS = ("RAN", "REASON", "ERROR", "CONTEXT", "CHANGED", "FIRST")
@@ -173,9 +173,8 @@ async def test_an_agent_here_is_told_what_claude_code_tells_the_model(places: tu
 @pytest.mark.parametrize("row", STRICTER)
 async def test_where_ours_is_stricter_the_call_is_not_made(row: str, places: tuple[Path, Path, Path]):
     home, vault, _ = places
-    event, hooks = STRICTER[row]
 
-    told = await ours(home, vault, settings({row: (event, "Bash", hooks)}), 1)
+    told = await ours(home, vault, settings({row: STRICTER[row]}), 1)
 
     assert told.startswith("a hook refused Bash")
 
