@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -150,6 +151,24 @@ def test_make_run_makes_the_default_vault_once_and_not_again_when_it_was_moved(t
     default.rename(tmp_path / "moved")
     assert "there is no vault" in typed.fails(1, "start", "--foreground", "--make-default", "--port", "0")
     assert not default.exists()
+
+
+def test_a_start_on_a_copy_asks_which_vault_it_is_and_takes_the_answer(typed: Typed, tmp_path):
+    start(typed)
+    typed.does("stop")
+    copy = tmp_path / "a copy"
+    shutil.copytree(typed.vault, copy)
+    for how in ((), ("--foreground",)):
+        said = typed.fails(1, "start", *how, "--vault", str(copy), "--port", "0")
+        assert f"`parachute vault separate '{copy}'`" in said
+        assert f"`parachute vault adopt '{copy}'`" in said
+    assert "nothing is unclear" in typed.fails(1, "vault", "adopt", str(typed.vault))
+
+    typed.does("vault", "separate", str(copy))
+    typed.does("start", "--vault", str(copy), "--port", "0")
+    typed.does("stop")
+    start(typed)
+    assert len(list((typed.home / "state").iterdir())) == 2
 
 
 def test_make_run_calls_it_so():
