@@ -95,7 +95,7 @@ def test_imports_keep_every_contract():
 def test_every_declared_library_is_used_and_every_used_one_declared():
     declared = {distribution(requirement) for requirement in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["claude"]]}
     homes = {name: {distribution(found) for found in found} for name, found in packages_distributions().items()}
-    used = imported_late().union(*map(imported, FILES)) - set(sys.stdlib_module_names) - {"parachuted"}
+    used = imported_late().union(*map(imported, [*FILES, *(ROOT / "hooks").glob("*.py")])) - set(sys.stdlib_module_names) - {"parachuted"}
 
     assert {name for name in used if not homes.get(name, {name}) & declared} == set()
     assert declared - {distribution(name) for name in used} - set().union(*(homes.get(name, set()) for name in used)) == set()
