@@ -88,7 +88,8 @@ def wait(condition: Callable[[], object], seconds: float = PATIENCE_S) -> None:
 @contextlib.contextmanager
 def daemon(vault: Path, home: Path, **variables: str) -> Iterator[Process]:
     """A daemon for the vault, on a free port, offline; ended afterwards."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PARACHUTE_", "ANTHROPIC_", "CLAUDE_"))}
+    foreign = ("PARACHUTE_", "ANTHROPIC_", "CLAUDE_", "PYTHONDONTWRITEBYTECODE")  # the last: a warm start finds its modules compiled
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
     environment = {**kept, "PARACHUTE_HOME": str(home), "HOME": str(home), "PARACHUTE_AGENT_BACKEND": "offline", **variables}
     command = [sys.executable, "-m", "parachuted", "start", "--foreground", "--vault", str(vault), "--port", "0"]
     begun = time.perf_counter()

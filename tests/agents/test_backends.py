@@ -35,6 +35,18 @@ def test_the_backend_is_chosen_by_name_then_by_what_was_found(name, credential, 
     assert (backend, because in reason) == (chosen, True)
 
 
+@pytest.mark.parametrize(
+    ("name", "credential", "chosen"), [("auto", KEY, "offline"), ("claude", None, "claude"), ("auto", None, "offline")]
+)
+def test_without_the_agent_sdk_only_who_asks_for_claude_gets_it_and_hears_what_is_missing(monkeypatch, name, credential, chosen):
+    monkeypatch.setitem(sys.modules, "claude_agent_sdk", None)
+
+    backend, reason = choose_backend(name, credential, None)
+
+    assert backend == chosen
+    assert ("pip install 'parachuted[claude]'" in reason) == (name == "claude" or credential is not None)
+
+
 def test_a_password_in_the_address_is_not_shown():
     assert choose_backend("auto", None, "http://me:hush@host:1/a@b")[1] == "claude, with the model server at http://host:1/a@b"
 

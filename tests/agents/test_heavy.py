@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from parachuted.agents.heavy import HEAVY, load_heavy
+from parachuted.errors import AgentUnavailableError
 
 
 @pytest.mark.parametrize("part", sorted(HEAVY))
@@ -47,3 +48,10 @@ def test_what_is_expected_is_there_in_a_moment_and_nobody_waits():
     )
 
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+async def test_without_the_agent_sdk_a_run_of_the_claude_backend_could_not_begin_and_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "claude_agent_sdk", None)
+
+    with pytest.raises(AgentUnavailableError, match="pip install 'parachuted"):
+        await load_heavy("claude")
