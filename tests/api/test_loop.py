@@ -47,6 +47,7 @@ async def test_the_watchers_are_listed_with_what_they_watch_and_have_not_seen(li
         "watcher": "AGENTS.md",
         "patterns": ["Projects/*"],
         "problems": [],
+        "unmatched": [],
         "watched": [GARDEN],
         "unseen": [GARDEN],
         "since": watch["since"],
