@@ -16,7 +16,7 @@ def watching(*patterns: str) -> bytes:
     return ("---\nwatch:\n" + "".join(f'  - "{one}"\n' for one in patterns) + "---\n# Note\n").encode()
 
 
-@pytest.mark.parametrize("pattern", ["Hidden/*.md", "**", "../*", "Ope?/**"])
+@pytest.mark.parametrize("pattern", ["Hidden/*.md", "**", "../*", "Ope?/**", "tag:x", "folder:Open tag:x", "status:open @status"])
 def test_a_pattern_that_may_mean_more_is_named(pattern):
     assert watched_beyond(OPEN, SPY, b"", watching("Open/a", pattern)) == pattern
     assert watched_beyond(EVERYWHERE, SPY, b"", watching(pattern)) is None
