@@ -102,6 +102,9 @@ def test_every_command_is_found():
         "test": ["e"],
         "replay": ["h"],
         "maintenance": ["x"],
+        "search": ["w"],
+        "read": ["f"],
+        "new": ["f"],
     }
     for words, parser in ALL.items():
         if parser.get_default("run") is not None:
