@@ -25,7 +25,7 @@ from parachuted.agents.gateway import Gateway, Ledger, MoneyLimits
 from parachuted.agents.heavy import expect_heavy
 from parachuted.agents.permission import Permissions
 from parachuted.agents.sandbox import Sandboxes
-from parachuted.api import RESERVED, Guard, KeyDoor, Mode, Parts, Server, make_app
+from parachuted.api import RESERVED, Guard, KeyDoor, Mode, Parts, Server, make_app, make_supervisor_app
 from parachuted.bubbling import Reconciler, Reviews, Watches
 from parachuted.config import Settings, is_loopback, listed, paired, set_setting
 from parachuted.context import SessionContexts
@@ -228,6 +228,7 @@ class Daemon:
         self.is_to_begin_again = False
         self._trimming: asyncio.TimerHandle | None = None
         self._server: Server | None = None
+        self._supervisor: Server | None = None
         self.port = 0
 
     def _keep_elapsed(self) -> None:
@@ -449,8 +450,10 @@ class Daemon:
         await self._listen()
 
     async def _listen(self) -> None:
-        self._server = Server(make_app(self._api_parts()))
+        parts = self._api_parts()
+        self._server = Server(make_app(parts))
         self.port = await self._server.open(self.settings.host, self.settings.port)
+        await self._listen_as_supervisor(parts)
         self._presence.announce(
             {
                 "pid": os.getpid(),
@@ -463,6 +466,16 @@ class Daemon:
                 "token": self._token,
             }
         )
+
+    async def _listen_as_supervisor(self, parts: Parts) -> None:
+        port = self.settings.api.supervisor_port
+        if not port:
+            return
+        self._supervisor = Server(make_supervisor_app(parts))
+        try:
+            await self._supervisor.open("127.0.0.1", port)
+        except DaemonError:
+            self.problems.set("supervisor", f"port {port} is in use; set another as api.supervisor_port, then `parachute restart`")
 
     async def _notice(self) -> None:
         """Keep what was found at the start, the texts of watched files included, then follow. What happens meanwhile waits."""
@@ -602,7 +615,7 @@ class Daemon:
             clock=self.clock, elapsed=self.elapsed.moment, started=self.clock(),
             backend=self.chosen.backend.name, backend_reason=self.chosen.reason, find_logins=self.chosen.find_logins, most_cost_usd=cost,
             model=self.settings.agent.model, full_every_s=self.settings.scan.full_every_s,
-            is_watching_by=lambda: "polling" if self.noticer.polling else "events", end=self._end,
+            is_watching_by=lambda: "polling" if self.noticer.polling else "events", end=self._end, port=lambda: self.port,
         )  # fmt: skip
 
     async def _rescan(self, accept_missing: bool) -> None:  # noqa: FBT001  a seam for the API
@@ -613,8 +626,9 @@ class Daemon:
         await self.at_work.stop("the daemon ended")  # the curators' have ended with the worker
         if self._trimming is not None:
             self._trimming.cancel()
-        if self._server is not None:
-            await self._server.close()
+        for server in (self._server, self._supervisor):
+            if server is not None:
+                await server.close()
         await self.modules.stop()
         await self._hooks.close()
         await self.chosen.backend.close()

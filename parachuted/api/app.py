@@ -64,14 +64,25 @@ def make_app(parts: Parts) -> web.Application:
     parts.door.listen(calls.recheck)
     routes += [*Hooks(parts).routes(), *ModuleDesk(parts).routes()]
     routes += Docs(routes, parts.modules.declared).routes()
-    front = Front(parts.guard, parts.door, parts.root, parts.audit, parts.clock)
-    app = web.Application(middlewares=[front.answer], client_max_size=max(route.largest_body for route in routes))
-    app.on_response_prepare.append(parts.guard.seal)
+    app = _make(parts, routes)
     app.on_shutdown.append(lambda _app: streams.close())
     app.on_shutdown.append(lambda _app: calls.close())
     app.on_cleanup.append(lambda _app: desk.close())
-    serve(app, routes)
     app.router.register_resource(ModuleResource(calls))
+    return app
+
+
+def make_supervisor_app(parts: Parts) -> web.Application:
+    """The application that answers on the port of a supervisor, for the same keys: the routes that an app asks of one, and no others."""
+    routes = [*Polled(parts).routes(), *Models(parts).routes(), *Power(parts).routes()]
+    return _make(parts, [route for route in routes if route.path.startswith("/supervisor/")])
+
+
+def _make(parts: Parts, routes: Sequence[Route]) -> web.Application:
+    front = Front(parts.guard, parts.door, parts.root, parts.audit, parts.clock)
+    app = web.Application(middlewares=[front.answer], client_max_size=max(route.largest_body for route in routes))
+    app.on_response_prepare.append(parts.guard.seal)
+    serve(app, routes)
     return app
 
 

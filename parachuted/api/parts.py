@@ -90,3 +90,4 @@ class Parts:
     agents: AgentDesk
     is_watching_by: Callable[[], str]
     end: Callable[[bool], None]
+    port: Callable[[], int]

@@ -106,10 +106,9 @@ class Polled:
         windows = self._parts.gateway.windows(self._parts.clock()) if self._parts.gateway is not None else {}
         return json_answer({**dict.fromkeys(_UNKNOWN), **windows, **known, "spent": spent})
 
-    async def supervisor(self, call: Call) -> web.Response:
+    async def supervisor(self, _call: Call) -> web.Response:
         """`GET /supervisor/status`: systemd or launchd supervises; this is the daemon's own word."""
         uptime = max(0, int((self._parts.clock() - self._parts.started).total_seconds()))
-        address = call.request.transport.get_extra_info("sockname") if call.request.transport else None
         return json_answer(
             {
                 "supervisor_uptime_seconds": uptime,
@@ -119,7 +118,7 @@ class Polled:
                 "config_loaded": True,
                 "main_server_uptime_seconds": uptime,
                 "main_server_version": __version__,
-                "main_server_port": address[1] if address else 0,
+                "main_server_port": self._parts.port(),
             }
         )
 

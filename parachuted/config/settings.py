@@ -99,6 +99,7 @@ class ApiSettings:
     """Under which names the API may be asked, and by which web pages. With commas between them."""
 
     hosts: Annotated[_HostNames, "The names besides this machine's own addresses that the API answers to, with commas between them."] = ""
+    supervisor_port: Annotated[_Port, "A second port, on this machine alone, for apps that ask a supervisor there (3334); 0 for none."] = 0
     cors_origins: Annotated[_Origins, "The web pages that may use the API, such as https://notes.example, with commas between them."] = ""
 
 

@@ -92,7 +92,7 @@ async def test_what_an_agent_could_see_and_do_is_told_to_the_last_option(live: L
         assert any(".parachute/" in one for one in told["always_refused"])
         ours = await get(life, "/api/sandbox/explain?agent=keeper/tidy")
         assert (ours["container"], ours["files"]["writes"]) == (None, 25)
-        assert (ours["runs_here"], "offline" in ours["problem"]) == (False, True)
+        assert (ours["runs_here"], "needs a model" in ours["problem"]) == (False, True)
         assert (await refused(life, "GET", "/api/sandbox/explain?agent=nobody"))[0] == 404
 
 

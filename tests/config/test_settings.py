@@ -34,6 +34,7 @@ def test_the_keys_are_those_that_were_agreed():
         "auth_mode",
         "log_level",
         "api.hosts",
+        "api.supervisor_port",
         "api.cors_origins",
         "agent.backend",
         "agent.model",
