@@ -74,7 +74,6 @@ class Permissions:
         self._denied: dict[str, None] = {} if never is None else dict.fromkeys(key for key, _row in never.items())
         self._allowed: dict[str, set[str]] = {}
         self._asked: OrderedDict[str, int] = OrderedDict()
-        self._unanswered: set[str] = set()
 
     async def ask(self, *, run: str, session: str | None, agent: str, wish: Wish) -> bool:
         """Whether a person allows that. False when nobody answers in time, when nobody answered an earlier question of this run, and when
@@ -85,8 +84,6 @@ class Permissions:
             return False
         if key in self._allowed.get(scope, ()):
             return True
-        if run in self._unanswered:  # nobody is there, and its time is for its work
-            return False
         waiting = self._same(key, scope) or self._begun(run, session, agent, wish)
         return waiting is not None and await self._answer_to(waiting)
 
@@ -135,7 +132,6 @@ class Permissions:
     def end_run(self, run: str) -> None:
         """A run is over: what it still asks is denied, and what it was allowed outside of any session is so no longer."""
         self._asked.pop(run, None)
-        self._unanswered.discard(run)
         self.end_session(run)
 
     def _deny(self, key: str) -> None:
@@ -185,7 +181,7 @@ class Permissions:
             async with asyncio.timeout(self._wait_s):
                 return await asyncio.shield(one.answer)
         except TimeoutError:
-            self._unanswered.add(one.question.run)
+            self._asked[one.question.run] = _MOST_OF_A_RUN  # nobody is there, and the run's time is for its work
             self._close(one, "unanswered")
             return False
         finally:
