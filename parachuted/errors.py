@@ -69,7 +69,11 @@ class AgentFailedError(ParachuteError):
 
 
 class AgentUnavailableError(AgentFailedError):
-    """The agent could not begin, and cost nothing: the same run may be tried again later."""
+    """The agent could not begin, and cost nothing: the same run may be tried again later, after `wait_s` seconds where that is known."""
+
+    def __init__(self, message: str | None = None, *, wait_s: float | None = None) -> None:
+        self.wait_s = wait_s
+        super().__init__(message)
 
 
 class AgentStoppedError(AgentFailedError):

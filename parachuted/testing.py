@@ -62,11 +62,17 @@ Block: TypeAlias = Text | ToolUse
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A model's answer; `usage` overrides the tokens it reports, `cut` breaks the stream before its last event."""
+    """A model's answer; `usage` overrides the tokens it reports, `cut` breaks the stream before its last event.
+
+    `stop_reason` replaces the usual one, such as by `refusal`. `error` is an event of the stream, sent in place of the rest of it: first of
+    all where there are no blocks.
+    """
 
     blocks: tuple[Block, ...]
     usage: Mapping[str, int] = field(default_factory=dict)
     cut: bool = False
+    stop_reason: str | None = None
+    error: Refusal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,9 +178,10 @@ class ScriptedMessages:
                 turn = turn.then
             else:
                 turn = turn(seen) if callable(turn) else Reply(blocks=tuple(turn))
+        if isinstance(turn, Reply) and turn.error is not None and not seen.body.get("stream"):
+            turn = turn.error
         if isinstance(turn, Refusal):
-            error = {"type": "error", "error": {"type": turn.kind, "message": turn.message}}
-            return web.json_response(error, status=turn.status, headers=dict(turn.headers))
+            return web.json_response(_error(turn), status=turn.status, headers=dict(turn.headers))
         return await self._answer(request, seen, turn)
 
     async def _answer(self, request: web.Request, seen: Request, reply: Reply) -> web.StreamResponse:
@@ -185,11 +192,17 @@ class ScriptedMessages:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
         await response.prepare(request)
         events = _events(message)
+        if reply.error is not None:
+            events = [*events[: len(events) // 2 if reply.blocks else 0], _error(reply.error)]
         for event in events[: len(events) // 2] if reply.cut else events:
             await response.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
         if reply.cut and request.transport is not None:
             request.transport.abort()
         return response
+
+
+def _error(refusal: Refusal) -> dict[str, object]:
+    return {"type": "error", "error": {"type": refusal.kind, "message": refusal.message}}
 
 
 def _message(reply: Reply, *, number: int, model: str) -> dict[str, object]:
@@ -206,7 +219,7 @@ def _message(reply: Reply, *, number: int, model: str) -> dict[str, object]:
         "role": "assistant",
         "model": model,
         "content": content,
-        "stop_reason": "tool_use" if wants_tool else "end_turn",
+        "stop_reason": reply.stop_reason or ("tool_use" if wants_tool else "end_turn"),
         "stop_sequence": None,
         "usage": {**_USAGE, **reply.usage},
     }

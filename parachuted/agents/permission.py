@@ -76,7 +76,9 @@ class Permissions:
         self._asked: OrderedDict[str, int] = OrderedDict()
 
     async def ask(self, *, run: str, session: str | None, agent: str, wish: Wish) -> bool:
-        """Whether a person allows that. False when nobody answers in time, and when this run has asked too much already."""
+        """Whether a person allows that. False when nobody answers in time, when nobody answered an earlier question of this run, and when
+        it has asked too much already.
+        """
         key, scope = _key(agent, wish), session or run
         if len(wish.what) > _LONGEST_WHAT or key in self._denied:
             return False
@@ -179,6 +181,7 @@ class Permissions:
             async with asyncio.timeout(self._wait_s):
                 return await asyncio.shield(one.answer)
         except TimeoutError:
+            self._asked[one.question.run] = _MOST_OF_A_RUN  # nobody is there, and the run's time is for its work
             self._close(one, "unanswered")
             return False
         finally:

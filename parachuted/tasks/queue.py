@@ -15,7 +15,7 @@ from parachuted.state import State
 from parachuted.tasks.causes import Causes
 from parachuted.vault import new_id
 
-_LONGEST_BACK_OFF_S = 3600.0
+LONGEST_BACK_OFF_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class Queue:
         self._table = state.table("curator_tasks")
         self._causes = causes
         self._window = window
-        self._longest = timedelta(seconds=max(window.quiet_s, window.longest_s, _LONGEST_BACK_OFF_S))
+        self._longest = timedelta(seconds=max(window.quiet_s, window.longest_s, LONGEST_BACK_OFF_S))
         self._order = order
         self._changed: Callable[[], None] = lambda: None
         self._tasks: dict[str, Task] = {}

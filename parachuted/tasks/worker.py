@@ -13,7 +13,7 @@ from parachuted.errors import AgentUnavailableError, ParachuteError, StorageFail
 from parachuted.events import Bus
 from parachuted.state import State
 from parachuted.tasks.budget import Budget, Exceeded
-from parachuted.tasks.queue import Queue, Task
+from parachuted.tasks.queue import LONGEST_BACK_OFF_S, Queue, Task
 from parachuted.vault import new_id
 
 log = logging.getLogger(__name__)
@@ -136,16 +136,17 @@ class Worker:
         try:
             outcome = await self._perform(task)
         except AgentUnavailableError as error:
-            await self._try_later(task, error.message)
+            await self._try_later(task, error.message, error.wait_s or 0.0)
         except (ParachuteError, OSError) as error:
             log.warning("a task could not be done", extra={"task": task.id, "error": str(error)})
             await self._try_later(task, str(error))
         else:
             self._bus.publish("task.finished", task=task.id, watcher=task.watcher, run=task.run, outcome=outcome.result)
 
-    async def _try_later(self, task: Task, reason: str) -> None:
-        """Put the task back; while the disk refuses even that, it stays as one that is being worked on."""
-        wait = timedelta(seconds=_BACK_OFF_S[min(task.attempts, len(_BACK_OFF_S) - 1)])
+    async def _try_later(self, task: Task, reason: str, least_s: float = 0.0) -> None:
+        """Put the task back, for `least_s` at least; while the disk refuses even that, it stays as one that is being worked on."""
+        usual_s = _BACK_OFF_S[min(task.attempts, len(_BACK_OFF_S) - 1)]
+        wait = timedelta(seconds=max(usual_s, min(least_s, LONGEST_BACK_OFF_S)))
         while True:
             try:
                 with self._state.batch():

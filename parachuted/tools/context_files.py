@@ -24,7 +24,7 @@ from parachuted.access.origins import Origins
 from parachuted.access.quoted import Quoted
 from parachuted.agents import Tool, ToolResult
 from parachuted.agents.extract import describe
-from parachuted.errors import ConflictError, NotFoundError, ParachuteError, PathRefusedError
+from parachuted.errors import ActRefusedError, ConflictError, NotFoundError, ParachuteError, PathRefusedError, StorageFailedError
 from parachuted.vault import (
     AppendToSection,
     Author,
@@ -40,6 +40,7 @@ from parachuted.vault import (
 )
 
 HISTORY = "History"
+UPDATE_CONTEXT = "update_context"
 STANDARD_SECTIONS = ("Facts", "Current Focus", HISTORY, "Watching")
 _LARGEST_CONTENT = 64 << 10
 _LARGEST_ANSWER = 256 << 10
@@ -68,6 +69,8 @@ class Grant:
 class ContextFiles:
     """The tools of one run, and a record of what they did. `read` holds the digest of each text as the agent last saw it.
 
+    `objection` is what a hook said against a write, `trouble` what the disk did at the last write that it refused, and none followed.
+
     `taint` is what it has read of strangers' texts, as `origins` knows them: its own note is its lane, and what it then writes there is no
     more to be trusted than that. `quoted` is what the run's record may quote of what it was shown.
     """
@@ -79,6 +82,8 @@ class ContextFiles:
     read: dict[str, str] = field(default_factory=dict)
     written: list[Written] = field(default_factory=list)
     declined: str | None = None
+    objection: str | None = None
+    trouble: str | None = None
     origins: Origins | None = None
     taint: Taint = field(default_factory=Taint)
     quoted: Quoted = field(default_factory=Quoted)
@@ -97,7 +102,7 @@ class ContextFiles:
             Tool(name="list_context_files", description=LIST, schema=_listing_schema(), call=self.list_context_files),
             Tool(name="read_context", description=READ, schema=_schema(file_path=path), call=self.read_context),
             Tool(
-                name="update_context",
+                name=UPDATE_CONTEXT,
                 description=UPDATE,
                 schema=_schema(file_path=path, section=section, content=content),
                 call=self.update_context,
@@ -179,11 +184,19 @@ class ContextFiles:
         except ConflictError:
             return _refused("a person changed this section meanwhile; read the file again, then decide anew")
         except ParachuteError as error:
+            self._note(error)
             return _refused(error.message)
+        self.trouble = None
         self.written.append(written)
         if written.after is not None and not written.merged:  # what was merged in, the agent has not read
             self.read[path] = written.after
         return ToolResult(text=f"{name} of {printable(path)} is written." if written.changed else f"{name} already says that.")
+
+    def _note(self, error: ParachuteError) -> None:
+        if isinstance(error, ActRefusedError):
+            self.objection = error.message
+        elif isinstance(error, StorageFailedError):
+            self.trouble = error.message
 
     def _recorded(self, path: VaultPath) -> AbstractContextManager[Callable[[str | None], None]]:
         """Around a write: whose words it is made of is kept."""

@@ -38,7 +38,7 @@ from parachuted.tasks import Causes, Outcome, Queue, Task
 from parachuted.tools.account import NAME, Account, Accounts
 from parachuted.tools.audited import RunAudit
 from parachuted.tools.briefing import SYSTEM_PROMPT, changed_notes, prompt_for
-from parachuted.tools.context_files import ContextFiles, Grant, finished
+from parachuted.tools.context_files import UPDATE_CONTEXT, ContextFiles, Grant, finished
 from parachuted.tools.hooked import AgentHooks, Asker, Unasked, saw_source
 from parachuted.tools.undo import Undo
 from parachuted.vault import Author, History, Index, Objects, Store, VaultPath, parse_note, printable
@@ -234,23 +234,35 @@ class Curator:
             links=await asyncio.to_thread(link_setting, self._parts.store.folder),
             generated=await asyncio.to_thread(self._generated, files.grant.own),
         )  # fmt: skip
-        try:
-            await self._follow(job, account, audit)
-        except AgentFailedError as error:
-            if isinstance(error, AgentUnavailableError) and not files.written:
-                raise
-            return Outcome(result="failed", reason=error.message)
-        except asyncio.CancelledError:
-            if _is_cancelled():
-                raise
-            return Outcome(result="failed", reason=f"the backend {self._backend.name} broke: it was cancelled from within")
-        except Exception as error:
-            log.exception("the agent's backend broke", extra={"run": task.run})
-            return Outcome(result="failed", reason=f"the backend {self._backend.name} broke: {type(error).__name__}")
+        if (problem := await self._work(job, account, audit)) is not None:
+            return Outcome(result="failed", reason=problem)
         ending = await hooks.stopping(account.last_said)
         if not ending.allowed:
             log.info("a hook wants a run to go on, which no run does", extra={"run": task.run, "reason": ending.reason})
-        return _outcome(files, account)
+        if files.trouble is not None:  # the disk may take it later
+            raise AgentStoppedError(files.trouble)
+        return _outcome(files, account, hooks.refusal(UPDATE_CONTEXT) or files.objection)
+
+    async def _work(self, job: Job, account: Account, audit: RunAudit) -> str | None:
+        """Do the job; why it failed, or None. Raises AgentUnavailableError and AgentStoppedError for what passes."""
+        try:
+            await self._follow(job, account, audit)
+        except AgentStoppedError:
+            raise
+        except AgentUnavailableError as error:
+            if account.written:
+                raise AgentStoppedError(error.message) from error
+            raise
+        except AgentFailedError as error:
+            return error.message
+        except asyncio.CancelledError:
+            if _is_cancelled():
+                raise
+            return f"the backend {self._backend.name} broke: it was cancelled from within"
+        except Exception as error:
+            log.exception("the agent's backend broke", extra={"run": job.id})
+            return f"the backend {self._backend.name} broke: {type(error).__name__}"
+        return None
 
     def _hooks(self, account: Account, files: ContextFiles) -> AgentHooks:
         parts, task = self._parts, account.task
@@ -345,7 +357,17 @@ class Curator:
         self._parts.queue.finish(task)
 
     async def _stopped(self, looked: Sequence[Review], account: Account, reason: str) -> None:
-        """The run was ended and is done again later, so what it wrote until then would stand there twice: it is taken back."""
+        """Take back what a run wrote that is done again later, or it would stand there twice. While the disk refuses, this waits for it."""
+        while True:
+            try:
+                await self._take_back(looked, account, reason)
+            except (StorageFailedError, OSError) as error:
+                log.warning("a run could not be taken back yet", extra={"run": account.task.run, "error": str(error)})
+                await asyncio.sleep(_STORAGE_CHECK_S)
+            else:
+                return
+
+    async def _take_back(self, looked: Sequence[Review], account: Account, reason: str) -> None:
         parts, run = self._parts, str(account.task.run)
         undo = Undo(
             store=parts.store, objects=parts.objects, history=parts.history, bus=parts.bus, clock=parts.clock, notice=parts.notice
@@ -386,9 +408,13 @@ def _grant(watcher: VaultPath, present: Iterable[Review], watched: Sequence[Vaul
     )  # fmt: skip
 
 
-def _outcome(files: ContextFiles, account: Account) -> Outcome:
+def _outcome(files: ContextFiles, account: Account, objection: str | None) -> Outcome:
+    """`objection`: what a hook said against a write. The differences of a run that could write nothing for that stay open."""
     if account.net:
-        return Outcome(result="changed", reason=f"updated {', '.join(printable(path) for path in account.net)}")
+        updated = f"updated {', '.join(printable(path) for path in account.net)}"
+        return Outcome(result="changed", reason=f"{updated}; {objection}" if objection else updated)
+    if objection:
+        return Outcome(result="failed", reason=objection)
     return Outcome(result="unchanged", reason=files.declined or account.last_said or "the agent wrote nothing")
 
 

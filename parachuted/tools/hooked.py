@@ -81,6 +81,7 @@ class AgentHooks:
     saw: Callable[[str], object] = lambda _source: None
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     _ends: list[str] = field(default_factory=list)
+    _refusals: dict[str, str] = field(default_factory=dict)
 
     def tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
         """The same tools, each call of which hooks may see, change and refuse."""
@@ -134,6 +135,10 @@ class AgentHooks:
             await self._shows(decision)
         return decision
 
+    def refusal(self, tool: str) -> str | None:
+        """What hooks said last of a call of that tool that they refused, if they refused any."""
+        return self._refusals.get(tool)
+
     def ended(self) -> str | None:
         """Why the agent is not to go on, where a hook has said so."""
         return self._ends[0] if self._ends else None
@@ -169,6 +174,8 @@ class AgentHooks:
         told = {"tool_name": name, "tool_input": dict(arguments), "tool_use_id": use}
         decision = await self.asker.ask(self.occurrence("tool.before", told))
         self._may_end(decision)
+        if not decision.allowed:
+            self._refusals[name] = f"a hook refused {name}: {decision.reason}"
         if decision.sources or decision.context or not decision.allowed:
             await self._shows(decision)
         return decision

@@ -15,7 +15,8 @@ from parachuted.agents.gateway import Ticket
 from parachuted.agents.heavy import load_heavy
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon, choose_agent, state_folder
-from parachuted.testing import Reply, ScriptedMessages, say, use
+from parachuted.tasks import worker
+from parachuted.testing import Refusal, Reply, ScriptedMessages, say, use
 from tests.api.calls import call, get, key_of
 from tests.api.shapes import answer_of
 from tests.stories.life import Life, note, save
@@ -46,6 +47,37 @@ def paid(vault: Path, home: Path) -> Paid:
                 daemon.stop()
 
     return start
+
+
+@pytest.mark.parametrize(
+    ("refusal", "says"),
+    [
+        (Refusal(status=401, kind="authentication_error", message="wrong key"), "refused the login (401: wrong key)"),
+        (Refusal(status=402, kind="billing_error", message="pay"), "has no credit left (402: pay)"),
+        (Refusal(status=404, kind="not_found_error", message="model: x"), "does not know the model"),
+        (Refusal(status=429, kind="rate_limit_error", message="slow", headers={"x-should-retry": "false"}), "limits how often"),
+    ],
+)
+async def test_doctor_says_why_the_model_does_not_answer_and_the_run_goes_on_when_it_does(
+    paid: Paid, vault: Path, monkeypatch: pytest.MonkeyPatch, refusal: Refusal, says: str
+):
+    await load_heavy("claude")
+    monkeypatch.setattr(worker, "_BACK_OFF_S", (0.05,))
+    is_put_right = asyncio.Event()
+    save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
+    save(vault / "Projects/garden/AGENTS.md", note("Garden"))
+    edit = use("update_context", file_path="AGENTS.md", section="Current Focus", content="- sow")
+    answers = iter([[edit], [say("done")]])
+    async with ScriptedMessages([lambda _: next(answers) if is_put_right.is_set() else refusal] * 50) as api, paid(api) as life:
+        save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- plant"))
+        await life.until(lambda: life.told("vault.problem"), 30)
+        problems = (await get(life, "/api/doctor"))["problems"]
+        assert [says in problem for problem in problems.values()] == [True], problems
+        assert CANARY not in str(problems)
+        is_put_right.set()
+        await life.until(lambda: life.told("run.finished"), 60)
+        assert [told["outcome"] for told in life.told("run.finished")] == ["changed"]
+        assert (await get(life, "/api/doctor"))["problems"] == {}
 
 
 async def test_the_cost_of_a_run_is_told_alike_everywhere_and_its_credential_nowhere(paid: Paid, vault: Path, home: Path):

@@ -171,6 +171,25 @@ async def test_an_unavailable_agent_is_asked_again_for_the_same_run_after_longer
     assert len({task.run for task in shop.begun}) == 1
 
 
+async def test_a_pause_that_the_model_asks_for_is_kept_up_to_an_hour(shop: Shop):
+    pauses = [1.0, 400.0, 90_000.0, 0.0]
+
+    async def refuse(_task: Task) -> Outcome:
+        raise AgentUnavailableError("limited", wait_s=pauses[len(shop.begun) - 1])
+
+    waits = []
+    async with shop.open(refuse):
+        shop.add("x")
+        for number in (1, 2, 3):
+            await shop.until(lambda count=number: len(shop.begun) == count and shop.queue.queued("x") is not None)
+            task = shop.queue.queued("x")
+            waits.append((task.due_at - shop.now).total_seconds())
+            shop.now = task.due_at
+            shop.worker.resume()
+
+    assert waits == [10, 400, 3600]
+
+
 @pytest.mark.parametrize("error", [NotFoundError("gone"), StorageFailedError("full"), OSError(errno.EIO, os.strerror(errno.EIO))])
 async def test_a_task_that_cannot_be_done_is_tried_again_later(shop: Shop, error: Exception):
     async def fail(_task: Task) -> Outcome:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.agents import Job, Step, call_tool
-from parachuted.errors import AgentFailedError, AgentUnavailableError, StorageFailedError
+from parachuted.errors import ActRefusedError, AgentFailedError, AgentUnavailableError, StorageFailedError
 from parachuted.testing import Block, ScriptedBackend, say, use
 from parachuted.tools import Curator
 from parachuted.tools import curator as curator_module
@@ -254,7 +254,7 @@ async def test_an_agent_that_is_unavailable_has_the_run_wait(tmp_path: Path):
     assert len(study.queue.running()) == 1
 
 
-async def test_an_agent_that_is_unavailable_after_it_wrote_has_failed(tmp_path: Path):
+async def test_an_agent_that_is_unavailable_after_it_wrote_is_taken_back_and_waits(tmp_path: Path):
     study = await study_with(tmp_path)
 
     async def script(job: Job) -> list[Block]:
@@ -263,8 +263,42 @@ async def test_an_agent_that_is_unavailable_after_it_wrote_has_failed(tmp_path: 
 
     study.backend._script = script
 
-    assert (await study.run("w")).result == "failed"
-    assert study.history.runs()[0]["wrote"] != []
+    with pytest.raises(AgentUnavailableError, match="gone"):
+        await study.run("w")
+    (document,) = study.history.runs()
+    assert (document["outcome"], document["wrote"], study.text("w")) == ("waiting", [], W)
+    assert len(study.queue.running()) == 1
+
+
+async def test_a_run_whose_writes_the_disk_refuses_waits_and_is_done_when_the_disk_takes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(*_given: object, **_named: object) -> None:
+        raise StorageFailedError("no space left on device")
+
+    study = await study_with(tmp_path, update(), say("I could not write."))
+    with monkeypatch.context() as full:
+        full.setattr(study.parts.store, "edit", refuse)
+        with pytest.raises(AgentUnavailableError, match="no space left"):
+            await study.run("w")
+    assert [document["outcome"] for document in study.history.runs()] == ["waiting"]
+    (task,) = study.queue.running()
+    with study.state.batch():
+        study.queue.put_back(task, due_at=study.now, reason=None)
+
+    assert (await study.run("w")).result == "changed"
+    assert study.text("w") == W.replace("- old", "- new")
+
+
+async def test_a_run_whose_write_a_hook_refuses_has_failed_with_the_hooks_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def refuse(*_given: object, **_named: object) -> None:
+        raise ActRefusedError("a hook refused the write to w.md, so nothing was written: it is Sunday")
+
+    study = await study_with(tmp_path, update(), say("I could not write."))
+    monkeypatch.setattr(study.parts.store, "edit", refuse)
+    outcome = await study.run("w")
+
+    assert (outcome.result, "it is Sunday" in outcome.reason, study.reviews.has("w.md")) == ("failed", True, True)
 
 
 @pytest.mark.parametrize(

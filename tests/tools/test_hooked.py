@@ -192,8 +192,9 @@ async def test_a_run_whose_calls_are_refused_writes_nothing_and_the_audit_has_th
     outcome = await study.run("w")
     (document,) = study.history.runs()
 
-    assert (outcome.result, outcome.reason) == ("unchanged", "I may not.")
+    assert (outcome.result, outcome.reason) == ("failed", "a hook refused update_context: hands off")
     assert study.text("w") == W
+    assert study.reviews.has("w.md")
     assert [(step["error"], "hands off" in step["answer"]) for step in document["steps"] if "called" in step] == [(True, True)]
 
 

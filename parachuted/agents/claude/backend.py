@@ -106,6 +106,8 @@ class ClaudeBackend:
             if not isinstance(error, AgentUnavailableError):
                 for step in transcript.account_unfinished():
                     yield step
+            if not transcript.ended and transcript.interruption is not None:
+                raise transcript.interruption from error
             raise
         finally:
             self._running.discard(transport)

@@ -7,16 +7,18 @@ from dataclasses import dataclass
 
 from claude_agent_sdk import AssistantMessage, Message, ResultMessage, SystemMessage, TextBlock, ToolResultBlock, ToolUseBlock, UserMessage
 
+from parachuted.agents.gateway.refusals import is_passing
 from parachuted.agents.job import Called, Finished, Limits, Said, Step, ToolResult
-from parachuted.errors import AgentFailedError, AgentUnavailableError
+from parachuted.errors import AgentFailedError, AgentStoppedError, AgentUnavailableError
 
 SERVER = "curator"
 PREFIX = f"mcp__{SERVER}__"
 _SYNTHETIC = "<synthetic>"
+_REFUSED = "refusal"
+_API_ERROR = "API Error: "
 _REASON_CHARS = 500
 _ADVICE = " This is a server-side issue"  # and a gateway to look at, which is the daemon's own: Claude Code adds it
 _LOGIN_REFUSED = frozenset({401, 403})
-_PASSING = frozenset({None, 401, 403, 408, 409, 429, 500, 502, 503, 504, 529})
 _TRIES = 2
 _COST_DIGITS = 9
 _INPUTS = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
@@ -53,6 +55,7 @@ class Transcript:
         self._before = before
         self._answers: set[str] = set()
         self._open: dict[str, ToolUseBlock] = {}
+        self._waits: AgentStoppedError | None = None
         self.asked = False
         self.ended = False
 
@@ -72,6 +75,11 @@ class Transcript:
         """Whether the model has answered at least once."""
         return bool(self._answers)
 
+    @property
+    def interruption(self) -> AgentStoppedError | None:
+        """What a run that is cut off now has waited for in the middle of its work: the model, which did not answer any more."""
+        return self._waits
+
     def account_unfinished(self) -> Iterator[Step]:
         """Yield the account of a run that was cut off after the model had been asked: the most that it may have cost."""
         if self.asked and not self.ended:
@@ -80,6 +88,7 @@ class Transcript:
 
     def _read_answer(self, message: AssistantMessage) -> Iterator[Step]:
         self._answers.add(message.message_id or f"#{len(self._answers)}")
+        self._waits = None
         for block in message.content:
             if isinstance(block, TextBlock) and block.text.strip():
                 yield Said(text=block.text)
@@ -96,10 +105,11 @@ class Transcript:
     def _read_retry(self, data: Mapping[str, object]) -> None:
         """Give up early on a model that has not answered once: the task waits better than a process does."""
         status = data.get("error_status")
+        unavailable = _unavailable(status if isinstance(status, int) else None, str(data.get("error")))
         if self._answers:
-            return
-        if status in _LOGIN_REFUSED or _whole(data.get("attempt")) >= _TRIES:
-            raise _unavailable(status if isinstance(status, int) else None, str(data.get("error")))
+            self._waits = AgentStoppedError(unavailable.message)
+        elif status in _LOGIN_REFUSED or _whole(data.get("attempt")) >= _TRIES:
+            raise unavailable
 
     def _read_end(self, message: ResultMessage) -> Iterator[Step]:
         self.ended = True
@@ -109,7 +119,7 @@ class Transcript:
             input_tokens=max(0, total.input_tokens - self._before.input_tokens),
             output_tokens=max(0, total.output_tokens - self._before.output_tokens),
             turns=len(self._answers),
-            session_id=message.session_id,
+            session_id=message.session_id if message.stop_reason != _REFUSED else None,  # it would refuse again
         )
         failure = self._find_failure(message)
         if failure is not None:
@@ -123,9 +133,16 @@ class Transcript:
         if not message.is_error:
             return None
         reason = ("; ".join(message.errors or ()) or message.result or message.subtype)[:_REASON_CHARS]
-        if not self._answers and message.terminal_reason == "api_error" and message.api_error_status in _PASSING:
-            return _unavailable(message.api_error_status, reason)
-        return AgentFailedError(f"the agent failed: {reason}")
+        if message.stop_reason == _REFUSED:
+            return AgentFailedError(f"the model refused to answer: {reason.removeprefix(_API_ERROR)}")
+        if message.terminal_reason != "api_error" or not is_passing(message.api_error_status):
+            return AgentFailedError(f"the agent failed: {reason}")
+        return self._interrupted(message.api_error_status, reason)
+
+    def _interrupted(self, status: int | None, reason: str) -> AgentFailedError:
+        """What passes: the work is done again later. Half of it may have been done."""
+        unavailable = _unavailable(status, reason)
+        return AgentStoppedError(unavailable.message) if self._answers else unavailable
 
 
 def _unavailable(status: int | None, reason: str) -> AgentUnavailableError:

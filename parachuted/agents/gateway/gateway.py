@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -27,6 +28,7 @@ from parachuted.agents.gateway.login import TOKEN_URL, Login
 from parachuted.agents.gateway.meter import Meter
 from parachuted.agents.gateway.prices import Tokens, cost_of
 from parachuted.agents.gateway.redact import Veil
+from parachuted.agents.gateway.refusals import is_passing
 from parachuted.agents.gateway.spending import Charge, OverBudgetError, Spending
 from parachuted.agents.gateway.ticket import Ticket
 from parachuted.agents.gateway.upstream import Begun, Free, Report, Upstream, UpstreamError
@@ -38,7 +40,7 @@ log = logging.getLogger(__name__)
 
 _LARGEST_REQUEST = 32 << 20  # as the API's own
 _LARGEST_HELD = 64 << 20
-_LARGEST_ERROR = 64 << 10
+_LARGEST_COUNT = 64 << 10
 _LARGEST_ANSWER = 4 << 20
 _BAD = 400
 _FAULTS = 500
@@ -122,6 +124,8 @@ class Gateway:
         try:
             await asyncio.to_thread(self._follow, ticket)
             self._must_have_money(ticket)
+            if (left := self._upstream.held_s()) > 0:
+                raise AgentUnavailableError(self._upstream.held_words(), wait_s=left)
             port = await self._listening.port()
             self._runs[run.token] = run
             async with self._listening.socket(folder, partial(self._serve, run)) as socket:
@@ -165,7 +169,7 @@ class Gateway:
             estimate = self._read(ticket, json.dumps(document).encode())
             async with self._spending.charge(ticket, ticket.session, estimate, partial(self._count_tokens, {})) as charge:
                 body = estimate.body(charge.purchase.output)
-                async with self._upstream.ask(MESSAGES, "", {}, body, charge) as begun:
+                async with self._upstream.ask(MESSAGES, "", {}, body, charge, model=estimate.model) as begun:
                     body = await self._whole(begun, charge)
         except StorageFailedError as error:
             raise AgentUnavailableError(error.message) from error
@@ -177,10 +181,10 @@ class Gateway:
             raise AgentUnavailableError(str(error)) from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise AgentUnavailableError("the model's answer was cut off") from error
-        status = begun.response.status
+        status = begun.status
         if status >= _BAD:
-            said = self._upstream.clean(body[:_LARGEST_ERROR].decode("utf-8", "replace"))[:300]
-            raise (AgentUnavailableError if status >= 500 or status == 429 else AgentFailedError)(f"the model refused ({status}): {said}")  # noqa: PLR2004
+            said = self._upstream.clean(body.decode("utf-8", "replace"))[:300]
+            raise (AgentUnavailableError if is_passing(status) else AgentFailedError)(f"the model refused ({status}): {said}")
         try:
             check_json(body)
             answer = json.loads(body)
@@ -228,7 +232,8 @@ class Gateway:
     def _answer_to(self, run: _Run, error: Exception) -> web.Response:
         """What the agent is told of a request that had no answer of the model's."""
         if isinstance(error, UpstreamError):
-            return _error(error.status, error.kind, str(error), **self._no_retry(run, error.status))
+            wait = {} if error.wait_s is None else {"retry-after": f"{math.ceil(error.wait_s)}"}
+            return _error(error.status, error.kind, str(error), **self._no_retry(run, error.status), **wait)
         if isinstance(error, StorageFailedError):
             return _error(503, "api_error", f"the model is not asked while its cost cannot be written down: {error.message}", **_NOT_AGAIN)
         if isinstance(error, AgentUnavailableError):
@@ -265,9 +270,9 @@ class Gateway:
         try:
             async with self._upstream.ask(COUNT, "", headers, estimate.count_body(), Free()) as begun:
                 data = begun.first
-                while len(data) < _LARGEST_ERROR and (more := await begun.response.content.readany()):
+                while len(data) < _LARGEST_COUNT and (more := await begun.response.content.readany()):
                     data += more
-                found = json.loads(data).get("input_tokens") if begun.response.status < _BAD else None
+                found = json.loads(data).get("input_tokens") if begun.status < _BAD else None
         except (UpstreamError, aiohttp.ClientError, OSError, TimeoutError, ValueError, AttributeError):
             return None
         return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
@@ -276,9 +281,10 @@ class Gateway:
         self, run: _Run, request: web.BaseRequest, target: str, body: bytes, charge: Charge | None
     ) -> web.StreamResponse:  # fmt: skip
         path, _, query = target.partition("?")
-        async with self._upstream.ask(path, query, request.headers, body, charge or Free()) as begun:
-            if begun.response.status >= _BAD:
-                return await self._refusal(begun, self._no_retry(run, begun.response.status))
+        model = charge.purchase.estimate.model if charge is not None else None
+        async with self._upstream.ask(path, query, request.headers, body, charge or Free(), model=model) as begun:
+            if begun.status >= _BAD:
+                return self._refusal(begun, self._no_retry(run, begun.status))
             meter = _meter(begun) if charge is not None else None
             try:
                 return await self._relay(request, begun, meter)
@@ -294,16 +300,14 @@ class Gateway:
         is_passing = status >= _FAULTS or status in _BUSY
         return {} if is_passing and run.has_answer else _NOT_AGAIN
 
-    async def _refusal(self, begun: Begun, more_headers: Mapping[str, str]) -> web.Response:
-        """The far side's own words, without a secret that it may have repeated, and only so many of them."""
-        data = begun.first
-        with suppress(aiohttp.ClientError, TimeoutError):
-            while len(data) < _LARGEST_ERROR and (more := await begun.response.content.readany()):
-                data += more
-        text = self._upstream.clean(data[:_LARGEST_ERROR].decode("utf-8", "replace"))
+    def _refusal(self, begun: Begun, more_headers: Mapping[str, str]) -> web.Response:
+        """The far side's own words, without a secret that it may have repeated."""
+        text = self._upstream.clean(begun.first.decode("utf-8", "replace"))
         headers = {**self._headers(begun), **more_headers}
         headers.pop("content-encoding", None)
-        return web.Response(status=begun.response.status, body=text.encode(), headers=headers)
+        if begun.response.status < _BAD:  # it was an event of a stream
+            headers["content-type"] = "application/json"
+        return web.Response(status=begun.status, body=text.encode(), headers=headers)
 
     def _headers(self, begun: Begun) -> dict[str, str]:
         return {name: self._upstream.clean(value) for name, value in headers_down(begun.response.headers).items()}
@@ -342,7 +346,7 @@ class Gateway:
                     raise AgentFailedError("the model's answer is too long")
                 piece = await begun.response.content.readany()
         finally:
-            if begun.response.status < _BAD:
+            if begun.status < _BAD:
                 charge.answered(meter.read())
         veil = Veil(self._upstream.login.secrets)
         return veil.over(bytes(data)) + veil.rest()

@@ -27,13 +27,13 @@ def wait_before_retry(
         return None
     if status is None and tries == 1:
         return 0.0  # most likely a connection that was kept, and that the far side had closed
-    asked = _asked_s(headers, now)
+    asked = asked_wait_s(headers, now)
     wait = min(_FIRST_WAIT_S * 2 ** (tries - 1), _LONGEST_WAIT_S) * (1 - chance / 4) if asked is None else asked
     return wait if wait <= _LONGEST_WAIT_S and waited_s + wait <= _LONGEST_SUM_S else None
 
 
-def _asked_s(headers: Mapping[str, str], now: datetime) -> float | None:
-    """What the headers say, in seconds; what makes no sense says nothing."""
+def asked_wait_s(headers: Mapping[str, str], now: datetime) -> float | None:
+    """The wait that the headers ask for, in seconds; what makes no sense says nothing."""
     for name, unit in (("retry-after-ms", 1_000.0), ("retry-after", 1.0)):
         text = headers.get(name, "").strip()
         seconds = _number(text) / unit

@@ -23,8 +23,10 @@ from parachuted.agents.gateway.breaker import Breaker
 from parachuted.agents.gateway.headers import headers_up
 from parachuted.agents.gateway.login import Login
 from parachuted.agents.gateway.redact import redact
-from parachuted.agents.gateway.retry import wait_before_retry
+from parachuted.agents.gateway.refusals import ERROR_EVENT, problem_of, read_refusal
+from parachuted.agents.gateway.retry import asked_wait_s, wait_before_retry
 from parachuted.agents.gateway.windows import read_windows
+from parachuted.errors import AgentUnavailableError
 
 _ANTHROPIC = "api.anthropic.com"
 _ANTHROPICS = "anthropic.com"
@@ -36,8 +38,12 @@ _READ_AHEAD = 1 << 15
 _LARGE = 1 << 20  # aiohttp sends more than that piece by piece, if it may
 _LOGIN_S = 30.0
 _OWN_NETWORK = (".local", ".lan", ".internal", ".home.arpa", ".localhost")
+_BAD = 400
 _FAULTS = 500
 _REFUSED = 401
+_LARGEST_ERROR = 64 << 10
+_ASKS_TO_WAIT = frozenset({429, 503, 529})
+_LONGEST_HOLD_S = 86_400.0
 _REDIRECTS = range(300, 400)
 _UNPAID = frozenset(range(300, 500)) - {408, 499} | {500, 501, 503, 529}  # others may come from a proxy, after the model has answered it
 _REASON_CHARS = 300
@@ -66,19 +72,20 @@ class Free:
 
 
 class UpstreamError(Exception):
-    """No answer can be had. `status` and `kind` are what the agent is told, in the API's words."""
+    """No answer can be had. `status` and `kind` are what the agent is told, in the API's words; `wait_s` how long it is to wait."""
 
-    def __init__(self, message: str, *, status: int = 502, kind: str = "api_error") -> None:
+    def __init__(self, message: str, *, status: int = 502, kind: str = "api_error", wait_s: float | None = None) -> None:
         super().__init__(message)
-        self.status, self.kind = status, kind
+        self.status, self.kind, self.wait_s = status, kind, wait_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """An answer of which the first piece is here; b"" is an empty one."""
+    """An answer of which the first piece is here; b"" is an empty one. Of an error, which `status` tells, that is all of it."""
 
     response: aiohttp.ClientResponse
     first: bytes
+    status: int
 
 
 class Upstream:
@@ -93,6 +100,7 @@ class Upstream:
         self._env, self._clock, self._report = env, clock, report
         self._proxy = _proxy_for(self.url, env)
         self._breaker = Breaker()
+        self._held_until = 0.0
         self._session: aiohttp.ClientSession | None = None
         self.windows: dict[str, dict[str, object]] = {}
         self.login = login(self)
@@ -104,18 +112,36 @@ class Upstream:
 
     @asynccontextmanager
     async def ask(
-        self, path: str, query: str, headers: Mapping[str, str], body: bytes, attempts: Attempts
+        self, path: str, query: str, headers: Mapping[str, str], body: bytes, attempts: Attempts, *, model: str | None = None
     ) -> AsyncIterator[Begun]:  # fmt: skip
         """Send it and yield the answer, whatever its status. Raises UpstreamError, AgentUnavailableError where there is no login, and
         what `attempts` raises.
+
+        `model` is the one that is asked for an answer; None: whatever comes back says nothing of whether one can be had.
         """
-        begun = await self._begin(f"{self.url}{path}{'?' + query if query else ''}", headers, body, attempts)
+        if model is not None and (left := self.held_s()) > 0:
+            raise UpstreamError(self.held_words(), status=429, kind="rate_limit_error", wait_s=left)
         try:
+            begun = await self._begin(f"{self.url}{path}{'?' + query if query else ''}", headers, body, attempts)
+        except AgentUnavailableError as error:
+            self._report("model", self.clean(error.message))
+            raise
+        try:
+            if model is not None:
+                self._note(begun, model)
             yield begun
         finally:
             if not begun.response.content.is_eof():
                 begun.response.close()  # cut, so that the far side stops as well
             begun.response.release()
+
+    def held_s(self) -> float:
+        """How long, in seconds, the model is not to be asked, as its server wants it."""
+        return max(0.0, self._held_until - time.monotonic())
+
+    def held_words(self) -> str:
+        """What to say meanwhile."""
+        return f"the model at {self.host} asked for a pause; it is asked again in {self.held_s():.0f} s"
 
     async def post(self, url: str, document: Mapping[str, object]) -> tuple[int, Any]:
         """Send JSON to the server of logins: its status and JSON, or 0 and None when there is no answer."""
@@ -141,11 +167,11 @@ class Upstream:
             secret = await self.login.secret(refused=refused)
             tries += 1
             begun, problem = await self._try(url, headers_up(headers, secret.headers, secret.beta), body, attempts)
-            if begun is not None and begun.response.status == _REFUSED and secret.can_be_renewed and refused is None:
+            if begun is not None and begun.status == _REFUSED and secret.can_be_renewed and refused is None:
                 begun.response.close()
                 refused = secret
                 continue
-            status, said = (begun.response.status, begun.response.headers) if begun is not None else (None, {})
+            status, said = (begun.status, begun.response.headers) if begun is not None else (None, {})
             wait = wait_before_retry(tries, waited, status, said, now=self._clock(), chance=random.random())  # noqa: S311
             if wait is None or self._breaker.is_open:
                 if begun is None:
@@ -176,7 +202,7 @@ class Upstream:
             response = await self._open().post(
                 url, data=sent, headers=headers, proxy=self._proxy, allow_redirects=False
             )  # fmt: skip
-            begun = Begun(response=response, first=await response.content.readany())
+            status, first = await _read_first(response)
             is_known = True
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             is_known = True
@@ -191,17 +217,30 @@ class Upstream:
             if response is not None and not is_known:
                 response.close()
         self.windows |= read_windows(response.headers)
-        if response.status in _UNPAID:
+        if status in _UNPAID:
             attempts.refused()
         if response.status in _REDIRECTS:
             self._succeeded()
             response.close()
-            raise UpstreamError(f"the model's server at {self.host} sends elsewhere ({response.status}), where no credential goes")
-        if response.status >= _FAULTS:
+            said = f"the model's server at {self.host} sends elsewhere ({response.status}), where no credential goes"
+            self._report("model", said)
+            raise UpstreamError(said)
+        if status >= _FAULTS:
             self._failed()
         else:
             self._succeeded()
-        return begun, ""
+        return Begun(response=response, first=first, status=status), ""
+
+    def _note(self, begun: Begun, model: str) -> None:
+        """Report what keeps the model from answering, or that it answers, and keep to the pause that its server asks for."""
+        if begun.status < _BAD:
+            self._report("model", None)
+            self._report(f"model:{model}", None)
+        elif problem := problem_of(begun.status, begun.first, host=self.host, model=model):
+            self._report(problem[0], self.clean(problem[1]))
+        asked = asked_wait_s(begun.response.headers, self._clock()) if begun.status in _ASKS_TO_WAIT else None
+        if asked:
+            self._held_until = time.monotonic() + min(asked, _LONGEST_HOLD_S)
 
     def clean(self, text: str) -> str:
         """The text without any secret."""
@@ -227,6 +266,17 @@ class Upstream:
                 skip_auto_headers=("User-Agent", "Accept-Encoding"), read_bufsize=_READ_AHEAD,
             )  # fmt: skip
         return self._session
+
+
+async def _read_first(response: aiohttp.ClientResponse) -> tuple[int, bytes]:
+    """The status and the first piece of an answer; all of one that is an error, as far as it is of a sensible length."""
+    first = await response.content.readany()
+    is_event = response.content_type == "text/event-stream" and response.status < _BAD and first.startswith(ERROR_EVENT)
+    if not is_event and response.status < _BAD:
+        return response.status, first
+    while len(first) < _LARGEST_ERROR and not (is_event and b"\n\n" in first) and (more := await response.content.readany()):
+        first += more
+    return read_refusal(response.status, first[:_LARGEST_ERROR])
 
 
 def is_on_this_machine(url: str) -> bool:

@@ -16,7 +16,7 @@ import pytest
 from parachuted.agents import Called, Said, ToolResult, make_backend
 from parachuted.agents.claude.sessions import load_spent
 from parachuted.agents.gateway import Gateway, Ledger
-from parachuted.errors import AgentFailedError, AgentUnavailableError
+from parachuted.errors import AgentFailedError, AgentStoppedError, AgentUnavailableError
 from parachuted.testing import Delay, Refusal, Reply, ToolUse, say, use
 
 
@@ -84,7 +84,7 @@ async def test_a_session_is_resumed_and_each_run_is_charged_for_itself(claude, j
 
 @pytest.mark.parametrize(
     ("status", "says"),
-    [(401, "refused the login"), (529, "answered 529")],
+    [(401, "refused the login"), (402, "answered 402"), (404, "answered 404"), (529, "answered 529")],
 )
 async def test_a_model_that_refuses_at_once_was_not_available(claude, job, run, status, says):
     claude.api.add(*[Refusal(status=status)] * 9)
@@ -93,6 +93,32 @@ async def test_a_model_that_refuses_at_once_was_not_available(claude, job, run, 
     assert isinstance(outcome.error, AgentUnavailableError)
     assert says in outcome.error.message
     assert (outcome.steps, outcome.seconds < 8) == ([], True)
+
+
+async def test_a_refusal_by_the_model_is_an_answer_and_no_outage(claude, job, run):
+    claude.api.add(*[Reply(blocks=(), stop_reason="refusal")] * 9)
+    outcome = await run(claude.backend, job())
+
+    assert type(outcome.error) is AgentFailedError
+    assert "the model refused to answer" in outcome.error.message
+    assert len(claude.api.asked) == 2  # the CLI goes on once, having told the model of it
+
+
+async def test_an_error_inside_the_stream_before_there_was_an_answer_is_waited_out(claude, job, run):
+    overloaded = Refusal(status=529, kind="overloaded_error", message="Overloaded")
+    claude.api.add(*[Reply(blocks=(), error=overloaded)] * 9)
+    outcome = await run(claude.backend, job())
+
+    assert isinstance(outcome.error, AgentUnavailableError)
+    assert (outcome.error.message, outcome.steps) == ("the model answered 529: Overloaded.", [])
+
+
+async def test_a_run_that_loses_its_credit_in_the_middle_was_interrupted(claude, job, run):
+    claude.api.add([use("read_context", file_path="a.md")], *[Refusal(status=402, kind="billing_error", message="no credit")] * 9)
+    outcome = await run(claude.backend, job())
+
+    assert type(outcome.error) is AgentStoppedError
+    assert "no credit" in outcome.error.message
 
 
 async def test_a_run_that_has_used_up_its_money_ends_with_the_gateways_words(claude, job, run):

@@ -7,7 +7,7 @@ from claude_agent_sdk import AssistantMessage, ResultMessage, SystemMessage, Tex
 
 from parachuted.agents import Called, Finished, Limits, Said, ToolResult
 from parachuted.agents.claude.transcript import Spent, Transcript, sum_usage
-from parachuted.errors import AgentFailedError, AgentUnavailableError
+from parachuted.errors import AgentFailedError, AgentStoppedError, AgentUnavailableError
 
 LIMITS = Limits(timeout_s=1, max_turns=3, max_cost_usd=0.25)
 
@@ -103,15 +103,29 @@ def test_of_a_model_that_is_down_only_what_the_daemon_said_is_told():
         read(transcript(), result(is_error=True, result=said, terminal_reason="api_error", api_error_status=502))
 
 
-@pytest.mark.parametrize("status", [None, 401, 429, 500, 529])
-def test_an_api_error_before_the_first_answer_means_not_available_and_after_it_failed(status):
+@pytest.mark.parametrize("status", [None, 401, 402, 404, 429, 500, 529])
+def test_an_api_error_before_the_first_answer_means_not_available_and_after_it_interrupted(status):
     end = result(is_error=True, result="API Error", terminal_reason="api_error", api_error_status=status)
     with pytest.raises(AgentUnavailableError):
         read(transcript(), end)
 
     with pytest.raises(AgentFailedError) as caught:
         read(transcript(), answer(TextBlock("hm")), end)
-    assert not isinstance(caught.value, AgentUnavailableError)
+    assert isinstance(caught.value, AgentStoppedError)
+
+
+def test_a_refusal_of_the_models_is_an_answer_and_its_session_is_not_gone_on_with():
+    end = result(
+        is_error=True, result="API Error: it can't help", terminal_reason="api_error", stop_reason="refusal", api_error_status=None
+    )
+    steps = transcript().read(end)
+
+    account = next(steps)
+    assert isinstance(account, Finished)
+    assert account.session_id is None
+    with pytest.raises(AgentFailedError, match="the model refused to answer: it can't help") as caught:
+        next(steps)
+    assert type(caught.value) is AgentFailedError
 
 
 @pytest.mark.parametrize(

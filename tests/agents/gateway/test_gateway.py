@@ -297,6 +297,7 @@ async def test_one_request_of_the_daemon_s_own_is_counted_like_any(bench: Bench,
     with pytest.raises(AgentUnavailableError) as busy:
         await bench.gateway.ask(ticket, {"model": MODEL})
     assert KEY not in str(busy.value)
+    bench.gateway._upstream._held_until = 0.0
     with pytest.raises(AgentFailedError, match="400"):
         await bench.gateway.ask(ticket, {"model": MODEL})
 
@@ -348,7 +349,7 @@ async def test_what_a_run_sends_at_once_takes_so_much_room_and_no_more(bench: Be
 
 
 async def test_in_the_middle_of_its_work_an_agent_may_try_again_itself(bench: Bench, api: ScriptedMessages):
-    refusal = Refusal(status=429, kind="rate_limit_error", headers={"retry-after": "60"})
+    refusal = Refusal(status=408, kind="timeout_error", headers={"retry-after": "60"})
     api.add(refusal, [say("begun")], refusal, Refusal(status=400))
     async with bench.run() as way:
         answers = [await bench.ask(way) for _ in range(4)]
@@ -486,7 +487,7 @@ async def test_an_answer_that_repeats_the_credential_comes_without_it(make_bench
         key = request.headers["x-api-key"]
         answer = web.StreamResponse(headers={"Content-Type": kind, "request-id": f"req_{key}", "anthropic-echo": key})
         await answer.prepare(request)
-        for piece in (f"event: error\ndata: {{'error': 'no {key}", key[:9], key[9:], f" and {key}'}}\n\n"):
+        for piece in (f"event: ping\ndata: {{'error': 'no {key}", key[:9], key[9:], f" and {key}'}}\n\n"):
             await answer.write(piece.encode())
             await asyncio.sleep(0.01)
         return answer

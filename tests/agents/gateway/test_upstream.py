@@ -9,11 +9,13 @@ from unittest.mock import patch
 
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from parachuted.agents.gateway import upstream
 from parachuted.agents.gateway.upstream import is_on_this_machine
-from parachuted.testing import Refusal, ScriptedMessages, say
-from tests.agents.gateway.conftest import BODY, KEY, Bench
+from parachuted.errors import AgentUnavailableError
+from parachuted.testing import Refusal, Reply, ScriptedMessages, say
+from tests.agents.gateway.conftest import BODY, KEY, MODEL, Bench
 
 SOON = {"retry-after-ms": "1"}
 
@@ -42,6 +44,68 @@ async def test_a_wait_that_is_too_long_is_told_at_once(bench: Bench, api: Script
         answer = await bench.ask(way)
     assert time.monotonic() - began < 2
     assert (answer.status, answer.headers["retry-after"], len(api.asked)) == (429, "3000", 1)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "subject", "says"),
+    [
+        (
+            Refusal(status=401, kind="authentication_error", message="invalid x-api-key"),
+            "model",
+            "refused the login (401: invalid x-api-key)",
+        ),
+        (Refusal(status=402, kind="billing_error", message="pay"), "model", "no credit left (402: pay)"),
+        (Refusal(status=400, kind="invalid_request_error", message="Your credit balance is too low"), "model", "no credit left (402"),
+        (Refusal(status=404, kind="not_found_error", message="model: x"), f"model:{MODEL}", f"does not know the model {MODEL}"),
+        (Refusal(status=429, kind="rate_limit_error", message="slow", headers={"x-should-retry": "false"}), "model", "(429: slow)"),
+    ],
+)
+async def test_what_keeps_the_model_from_answering_is_told_until_it_answers(bench: Bench, api: ScriptedMessages, refusal, subject, says):
+    api.add(refusal, [say("put right")])
+    async with bench.run() as way:
+        await bench.ask(way)
+        assert says in bench.told[subject]
+        assert (await bench.ask(way)).status == 200
+    assert bench.told == {}
+
+
+async def test_counting_tokens_tells_nothing_of_the_model(make_bench):
+    async def refuse(_request: web.Request) -> web.Response:
+        return web.json_response({}, status=404)
+
+    app = web.Application()
+    app.router.add_post("/v1/messages/count_tokens", refuse)
+    async with TestServer(app) as server:
+        bench = make_bench(str(server.make_url("")).rstrip("/"))
+        async with bench.run() as way:
+            assert (await bench.ask(way, "/v1/messages/count_tokens")).status == 404
+    assert bench.told == {}
+
+
+async def test_a_pause_that_the_far_side_asks_for_is_kept_by_every_run(bench: Bench, api: ScriptedMessages):
+    api.add(Refusal(status=429, kind="rate_limit_error", headers={"retry-after": "3000"}), [say("asked too early")])
+    async with bench.run() as way:
+        await bench.ask(way)
+        again = await bench.ask(way)
+        assert (again.status, 2990 < int(again.headers["retry-after"]) <= 3000) == (429, True)
+    with pytest.raises(AgentUnavailableError, match=r"asked again in \d+ s") as refused:
+        async with bench.run("run-2"):
+            pass
+    assert 2990 < refused.value.wait_s <= 3000
+    assert len(api.asked) == 1
+
+
+async def test_an_error_event_in_place_of_an_answer_costs_nothing_and_is_tried_again(bench: Bench, api: ScriptedMessages):
+    overloaded = Reply(blocks=(), error=Refusal(status=529, kind="overloaded_error", message="Overloaded"))
+    api.add(overloaded, [say("at last")])
+    async with bench.run() as way:
+        answer = await bench.ask(way)
+        assert (answer.status, b"at last" in answer.body) == (200, True)
+        once = bench.gateway.spent("run-1").usd
+        api.add(*[overloaded] * 4)
+        answer = await bench.ask(way)
+    assert (answer.status, answer.error["type"]) == (529, "overloaded_error")
+    assert bench.gateway.spent("run-1").usd == once
 
 
 async def test_a_far_side_that_is_down_is_left_alone_told_of_and_found_again(make_bench):
