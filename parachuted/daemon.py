@@ -272,7 +272,7 @@ class Daemon:
             causes=causes, queue=self.queue, bus=bus, clock=clock, looks_at_once=self.chosen.backend.name == "offline",
             listing=self._list_notes,
         )  # fmt: skip
-        watcher = make_watcher(self._root.folder)
+        watcher = make_watcher(self._root.folder, settings.watch.engine)
         self.noticer = Noticer(
             looker=Looker(self._root, Scanner(self._root, self.index, load_ignore(self._root)), watcher),
             keeper=Keeper(self.index, self._snapshot, self.history, Listeners(record=self._record, tell=self._tell), clock),

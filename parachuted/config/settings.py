@@ -151,6 +151,15 @@ class ScanSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WatchSettings:
+    """How changes in the vault are heard of."""
+
+    engine: Annotated[
+        Literal["auto", "watchfiles"], "What tells of changes: the best of this system (auto: inotify on Linux), or watchfiles."
+    ] = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditSettings:
     """What is kept of what was done."""
 
@@ -213,6 +222,7 @@ class Settings:
     agent: AgentSettings = AgentSettings()
     budget: BudgetSettings = BudgetSettings()
     bubble: BubbleSettings = BubbleSettings()
+    watch: WatchSettings = WatchSettings()
     scan: ScanSettings = ScanSettings()
     audit: AuditSettings = AuditSettings()
     history: HistorySettings = HistorySettings()

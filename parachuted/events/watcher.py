@@ -1,7 +1,8 @@
 """Watcher: says which paths may have changed. A hint only; the scanner finds out.
 
 Linux: inotify itself, since it wakes at once, costs nothing while nothing happens and says when its queue overflowed. watchfiles, at a
-step short enough to be as quick (2 ms), takes 2 % of a core for ever and swallows the overflow. Elsewhere: watchfiles.
+step short enough to be as quick (2 ms), takes 2 % of a core for ever and swallows the overflow. Elsewhere, and where `watch.engine` says
+so: watchfiles.
 """
 
 from __future__ import annotations
@@ -15,14 +16,12 @@ import sys
 from collections.abc import AsyncIterable, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from parachuted.events.held import Heard
 
 if sys.platform == "linux":
     from inotify_simple import INotify, flags, parse_events
-else:
-    from watchfiles import awatch
 
 log = logging.getLogger(__name__)
 
@@ -221,17 +220,18 @@ if sys.platform == "linux":
         else:
             hints.paths[path] = "open"
 
-    def make_watcher(root: Path) -> Watcher:
-        """The watcher for this system."""
+
+def make_watcher(root: Path, engine: Literal["auto", "watchfiles"] = "auto") -> Watcher:
+    """The watcher of `engine`; auto: the best of this system."""
+    if sys.platform == "linux" and engine == "auto":
         try:
             return InotifyWatcher(root)
         except OSError as error:
             return NoWatcher(error)
+    return WatchfilesWatcher(root, _watchfiles)
 
-else:
 
-    def make_watcher(root: Path) -> Watcher:
-        """The watcher for this system."""
-        return WatchfilesWatcher(
-            root, lambda folder: awatch(folder, watch_filter=None, debounce=200, step=20, ignore_permission_denied=True)
-        )  # fmt: skip
+def _watchfiles(folder: Path) -> AsyncIterable[Iterable[tuple[object, str]]]:
+    from watchfiles import awatch  # noqa: PLC0415 - on Linux only where it is chosen
+
+    return awatch(folder, watch_filter=None, debounce=200, step=20, ignore_permission_denied=True)

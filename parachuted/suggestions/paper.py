@@ -13,6 +13,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import frontmatter
+from frontmatter.default_handlers import SafeDumper
+
 from parachuted.suggestions.suggestion import Suggestion, from_document, stands_for, to_document
 from parachuted.vault import parse_note, printable
 
@@ -23,7 +26,7 @@ _LARGEST_SHOWN = 256 << 10
 _JSON_KEYS = ("payload", "modifications")
 _BOX = re.compile(r"[-*+] \[([ xX])\] (approve|reject)\b")
 _BREAKS = re.compile(r"\r\n|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
-_UNQUOTABLE = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
+_ONE_LINE = 1 << 30
 _MOST_WORDS = 4_000
 _VERBS = {"create": "Create", "update": "Update", "delete": "Delete", "link": "Link from"}
 
@@ -84,17 +87,14 @@ def body_of(suggestion: Suggestion, shown: Shown) -> str:
 def write_paper(suggestion: Suggestion, body: str, seal: str) -> bytes:
     """The file."""
     document = to_document(suggestion)
-    lines = ["---"]
-    for name, value in document.items():
-        if name in _JSON_KEYS:
-            below = name == "payload" and _is_below(suggestion)
-            lines.append(f"{name}: {_quoted(_BELOW if below else '' if value is None else json.dumps(value))}")
-        elif isinstance(value, list):
-            lines.append(f"{name}: [{', '.join(_quoted(str(one)) for one in value)}]")
-        else:
-            lines.append(f"{name}: {_quoted('' if value is None else str(value))}")
-    lines += [f"seal: {_quoted(seal)}", "---", "", body]
-    return "\n".join(lines).encode()
+    for name in _JSON_KEYS:
+        document[name] = "" if document[name] is None else json.dumps(document[name])
+    if _is_below(suggestion):
+        document["payload"] = _BELOW
+    post = frontmatter.Post(body)
+    post.metadata = {name: "" if value is None else value for name, value in document.items()} | {"seal": seal}
+    text = frontmatter.dumps(post, Dumper=_Texts, sort_keys=False, width=_ONE_LINE)
+    return f"{text}\n".encode()
 
 
 def read_paper(data: bytes) -> Paper:
@@ -173,9 +173,16 @@ def _is_below(suggestion: Suggestion) -> bool:
     return len(json.dumps(dict(suggestion.payload))) > _LARGEST_INLINE
 
 
-def _quoted(text: str) -> str:
-    """YAML's double quotes are JSON's, but for characters that YAML does not take as they are."""
-    return _UNQUOTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
+class _Texts(SafeDumper):  # type: ignore[misc,valid-type]
+    """Writes a text of more than one word in double quotes, on one line."""
+
+    def represent_str(self, text: str) -> object:
+        whole = text.encode("utf-8", "replace").decode()  # half a surrogate pair is no text
+        return self.represent_scalar("tag:yaml.org,2002:str", whole, style=None if whole.isidentifier() else '"')
+
+
+_Texts.add_representer(str, _Texts.represent_str)
+_Texts.add_multi_representer(str, _Texts.represent_str)
 
 
 def _fenced(text: str, kind: str) -> list[str]:

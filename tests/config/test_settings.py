@@ -53,6 +53,7 @@ def test_the_keys_are_those_that_were_agreed():
         "budget.usd_per_day",
         "bubble.quiet_s",
         "bubble.max_wait_s",
+        "watch.engine",
         "scan.full_every_s",
         "audit.keep_days",
         "history.keep_days",

@@ -15,6 +15,8 @@ import pytest
 
 from parachuted.events import Hints, make_watcher
 from parachuted.events.watcher import NoWatcher, WatchfilesWatcher
+from parachuted.vault_state import state_folder
+from tests.events.conftest import Room
 
 QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
@@ -288,15 +290,71 @@ async def test_a_stream_that_fails_is_begun_anew_and_all_is_looked_at(vault, hea
     assert len(starts) == 2
 
 
-async def test_the_real_watchfiles_is_understood(vault, heard):
-    watchfiles = pytest.importorskip("watchfiles", reason="watchfiles is for other systems than this one")
-    watcher = WatchfilesWatcher(vault, lambda root: watchfiles.awatch(root, watch_filter=None, debounce=200, step=20))
-    watcher.start(lambda hints: add(heard, hints))
-    for number in range(1000):
-        (vault / f"{number}.md").touch()
-        await asyncio.sleep(0.005)
-        if heard.paths:
-            break
-    watcher.close()
+@pytest.fixture(params=["auto", "watchfiles"])
+async def real_room(request, vault, home, monkeypatch):
+    """The events room with each engine that can be chosen here: what a noticer finds out must not depend on who woke it."""
+    monkeypatch.setattr("parachuted.events.watcher._RESTART_S", 0.0)
+    state_folder(home, vault)
+    (vault / "old").mkdir()
+    for name in ("old/kept.md", "old/moved.md", "old/gone.md"):
+        (vault / name).write_text(name)
+    made = Room(vault=vault, home=home, watcher=make_watcher(vault, request.param))
+    yield made
+    made.history.close()
 
-    assert set(heard.paths.values()) == {"touched"}
+
+async def test_each_engine_hears_of_all_that_a_person_does(real_room):
+    vault = real_room.vault
+    async with real_room.noticer():
+        (vault / "new.md").write_text("new")
+        (vault / "old/kept.md").write_text("other")
+        (vault / "old/moved.md").rename(vault / "there.md")
+        (vault / "old/gone.md").unlink()
+        await real_room.until(lambda: len(real_room.told()) == 4)
+        assert set(real_room.told()) == {
+            ("created", "new.md"),
+            ("modified", "old/kept.md"),
+            ("moved", "there.md"),
+            ("deleted", "old/gone.md"),
+        }
+
+
+async def test_each_engine_hears_what_new_and_renamed_folders_hold(real_room):
+    vault = real_room.vault
+    async with real_room.noticer():
+        (vault / "a/b").mkdir(parents=True)
+        (vault / "a/b/c.md").write_text("c")
+        await real_room.until(lambda: real_room.told() == [("created", "a/b/c.md")])
+        (vault / "a").rename(vault / "z")
+        await real_room.until(lambda: ("moved", "z/b/c.md") in real_room.told())
+        (vault / "z/b/c.md").write_text("d")
+        await real_room.until(lambda: ("modified", "z/b/c.md") in real_room.told())
+
+
+async def test_each_engine_hears_an_editor_that_saves_by_renaming_as_one_change(real_room):
+    vault = real_room.vault
+    async with real_room.noticer():
+        (vault / "old/.kept.md.swp").write_text("other")
+        (vault / "old/.kept.md.swp").rename(vault / "old/kept.md")
+        await real_room.until(real_room.told)
+        assert real_room.told() == [("modified", "old/kept.md")]
+
+
+@linux
+async def test_each_engine_goes_on_after_a_name_that_is_not_utf8(real_room):
+    vault = real_room.vault
+    async with real_room.noticer():
+        (vault / os.fsdecode(b"\xff.txt")).touch()
+        (vault / "new.md").write_text("new")
+        await real_room.until(lambda: ("created", "new.md") in real_room.told())
+        (vault / "next.md").write_text("next")
+        await real_room.until(lambda: ("created", "next.md") in real_room.told())
+
+
+async def test_each_engine_tells_of_the_canary(real_room):
+    heard = []
+    async with real_room.noticer(canary=0.02, heartbeat=2) as noticer:
+        tell, canary = noticer._canary.hears, noticer._canary
+        canary.hears = lambda path: tell(path) and (heard.append(path) or True)
+        await real_room.until(lambda: len(heard) > 2)
+        assert (noticer.polling, real_room.problems.all()) == (False, {})

@@ -243,7 +243,7 @@ async def test_what_a_stranger_led_to_stays_a_strangers_text_after_it_was_approv
     office.write("b.md", "three\n")
     assert (await office.suggestions.approve(clash.id)).status == "superseded"
     assert office.origins.recorded() == {"a.md": "web"}
-    assert 'origin: "web"' in office.paper(made).read_text("utf-8")
+    assert "origin: web" in office.paper(made).read_text("utf-8")
 
 
 async def test_once_a_person_agreed_often_enough_an_agents_updates_are_done_at_once_if_they_chose_so(office):

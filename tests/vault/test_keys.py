@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import random
 
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.vault.keys import delete_key, set_key
@@ -319,3 +322,42 @@ def test_in_any_block_a_key_takes_no_line_that_may_be_anothers(lines, eol, value
         taken = b"\n".join(old[key:stop]).decode()
         assert stop == key + 1 or set(yaml.safe_load(taken)) == {"status"}
         assert stop == key + 1 or parse_note(data).matter.readable or not any(line.startswith(b"#") for line in old[key:stop])
+
+
+KEPT = (
+    *("a: 1", "b: x # c", "c:", "  - x", "- y", "  k: v", "d: [1,", "  2]", "e: {x: y}", 'f: "q"', "g: 'its'", "# comment", "  # in", ""),
+    *("h: |", "  text", "    more", "i: >-", "j: |+", '"q k": v', "n: &al v", "m: *al", "nn: &am {k: 1, x: 2}", "  <<: *am", "ü: 1", "t:"),
+    *("y: a - b", "🎉: z", "1: 2", "z: 2026-01-01", "zz: 010", "bb: yes", "x: 1_000"),
+)
+TRAPS = ("0o17", "yes", "1_000", "2026-01-01", "a: b", "#x", "y", "~", "null", "=", "<<", "1e3", "0x1F", "12:30", "-", "- x", "a---b", " x")
+
+
+def by_ruamel(text):
+    """The document as ruamel.yaml keeps it, which reads YAML 1.2 as the app does; None where it would write it otherwise by itself."""
+    yaml_12 = YAML(typ="rt")
+    yaml_12.preserve_quotes, yaml_12.width, written = True, 10**6, io.StringIO()
+    try:
+        document = yaml_12.load(text)
+        yaml_12.dump(document, written)
+    except (YAMLError, ValueError, TypeError):
+        return None
+    return document if isinstance(document, dict) and written.getvalue() == text else None
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(
+    st.lists(st.sampled_from(KEPT), max_size=3), st.lists(st.sampled_from(KEPT), max_size=3), TEXTS | st.sampled_from(TRAPS) | st.integers()
+)
+@pytest.mark.filterwarnings("ignore::ruamel.yaml.error.ReusedAnchorWarning")
+def test_an_edit_of_one_key_leaves_every_other_line_and_ruamel_reads_what_was_set(above, below, value):
+    lines = [*above, "status: open # why", *below]
+    document = by_ruamel("".join(f"{line}\n" for line in lines))
+    if document is None or "status" not in document:
+        return
+    written = with_key(block("".join(f"{line}\n" for line in lines)), "status", value).decode().split("\n")
+    at = 1 + len(above)
+    document["status"] = value
+
+    assert [*written[1:at], *written[at + 1 :]] == [*above, *below, "---", "body", ""]
+    assert written[at].endswith(" # why")
+    assert YAML(typ="rt").load("\n".join(written[1:-3])) == document

@@ -1,0 +1,131 @@
+"""Frontmatter beside python-frontmatter, which most tools read notes with: what it reads we read the same, and what it writes too."""
+
+from __future__ import annotations
+
+import re
+
+import frontmatter
+import pytest
+import yaml
+from frontmatter.default_handlers import YAMLHandler
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parachuted.vault.note import parse_note
+
+LINES = (
+    *("a: 1", "b: x # c", "c:", "  - x", "- y", "  k: v", "d: [1,", "  2]", "]", "e: {x: y}", 'f: "q"', "g: 'it''s'", "# c", "  # in", ""),
+    *("   ", "h: |", "  text", "    more", "i: >-", "j: |+", "l: {{date}}", '"q k": v', "? x", ": y", "m: *al", "n: &al v", "ü: 1", "t:"),
+    *("n: &al {k: 1, x: 2}", "  <<: *al", "<<: *al", "<<: [*al, {z: 3}]", "<<: x", "'<<': {k: 1}", '"<<": *al', "*al : 2", "k: &al [1, 2]"),
+    *(
+        "o: !!str 1",
+        "oo: !t [1]",
+        "p: !!int '5'",
+        "w : 1",
+        "y: a --- b",
+        "🎉: z",
+        "  ind: 1",
+        "title: Foo: bar",
+        "u: 'open",
+        "plain",
+        "  e'",
+    ),
+    *(
+        "\t tab",
+        "  \ttab",
+        "h: |2",
+        "h: >+1",
+        "  ---",
+        "--- x",
+        "---x",
+        "%YAML 1.1",
+        "x: \u2028y",
+        "x: \x85y",
+        'q: "\\u00e9\\',
+        '  z"',
+        "-",
+    ),
+    *(
+        "{a: 1}",
+        "b: null",
+        "~: 1",
+        "z: =",
+        "1: 2",
+        "? [a]",
+        "k: !!binary aGk=",
+        "s: !!set {a, b}",
+        "e: {x: y,",
+        " z: [}]",
+        " , q}",
+        "- k: v",
+    ),
+    *("a: # x", "- - x", "a:\t1", "a: b\t# c", "a: |\t", "a: | # c", "  \u00a0x", "a:\u00a0b", "&x a: 1", "!!map a: 1"),
+)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+VALUES = st.recursive(TEXTS, lambda some: st.lists(some, max_size=3) | st.dictionaries(TEXTS, some, max_size=3), max_leaves=8)
+
+
+class Texts(YAMLHandler):
+    """python-frontmatter's own handler, with every scalar but the merge key left a text, as ours are."""
+
+    def load(self, fm, **_options):
+        return super().load(fm, Loader=LoaderOfTexts)
+
+
+class LoaderOfTexts(yaml.SafeLoader):
+    yaml_implicit_resolvers = {"<": [("tag:yaml.org,2002:merge", re.compile("^<<$"))]}  # noqa: RUF012 - as PyYAML declares it
+
+
+def construct(loader, node):
+    if isinstance(node, yaml.ScalarNode):
+        return loader.construct_scalar(node)
+    return loader.construct_sequence(node, deep=True) if isinstance(node, yaml.SequenceNode) else loader.construct_mapping(node, deep=True)
+
+
+LoaderOfTexts.yaml_constructors = {None: construct}
+
+
+def read(data):
+    note = parse_note(data)
+    return dict(note.values), data[note.body.start : note.body.stop].decode().replace("\r\n", "\n").strip()
+
+
+@settings(max_examples=600, deadline=None, derandomize=True)
+@given(st.lists(st.sampled_from(LINES), max_size=6), st.sampled_from(["\n", "\r\n"]), st.sampled_from(["", "..."]))
+def test_what_python_frontmatter_reads_we_read_the_same(lines, eol, end):
+    block = "".join(line + eol for line in [*lines, *filter(None, [end])])
+    data = f"---{eol}{block}---{eol}# T{eol}---{eol}text{eol}".encode()
+    try:
+        post = frontmatter.loads(data.decode(), handler=Texts())
+    except (yaml.YAMLError, TypeError):
+        return
+
+    assert read(data) == (post.metadata, post.content)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(st.dictionaries(TEXTS, VALUES, min_size=1, max_size=4), TEXTS)
+def test_what_python_frontmatter_writes_we_read_as_it_was_meant(metadata, content):
+    post = frontmatter.Post(content)
+    post.metadata = metadata
+    found, body = read(frontmatter.dumps(post).encode())
+
+    assert found == metadata
+    assert body == content.replace("\r\n", "\n").strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "theirs", "ours"),
+    [
+        ("\n---\na: 1\n---\nx", {"a": "1"}, {}),  # a rule at the top of a text that begins with an empty line
+        ("----\na: 1\n----\nx", {"a": "1"}, {}),  # four dashes are a rule too
+        ("---\na: 1\n...\nb: 2\n---\nx", None, {"a": "1"}),  # a closing `...` ends the block, as in YAML and Pandoc
+    ],
+)
+def test_where_we_differ_it_is_on_purpose(text, theirs, ours):
+    try:
+        found = frontmatter.loads(text, handler=Texts()).metadata
+    except yaml.YAMLError:
+        found = None
+
+    assert (found, read(text.encode())[0]) == (theirs, ours)
