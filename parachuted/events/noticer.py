@@ -304,7 +304,6 @@ class Noticer:
         self._keeper.follow_folders(look.scan.new_folders, look.scan.gone_folders, self._looker.entered)
         for change in changes:
             if change.source is not None:
-                self._held.let_go(change.source)
                 self._held.found([change.source])
             elif change.new is None:
                 self._held.found([change.path])

@@ -170,6 +170,23 @@ async def test_a_file_that_is_found_under_another_name_moved_there(room):
         assert sorted(room.index.paths()) == ["b.md", "other.md"]
 
 
+@pytest.mark.parametrize("hint", ["closed", "open", "touched"])
+async def test_a_new_file_in_the_place_of_one_that_moved_is_found_though_it_was_saved_during_the_look(room, hint):
+    save(room, a__md="a")
+    async with room.noticer(gone=0.1, new=0.02, open=0.1, touched=0.1) as noticer:
+
+        def at_the_old_name():
+            save(room, a__md="another note")
+            room.hear(a__md=hint)
+
+        (room.vault / "a.md").rename(room.vault / "b.md")
+        room.watcher.at_poll.append(at_the_old_name)
+        room.hear(a__md="gone", b__md="closed")
+        await idle(room, noticer)
+
+        assert sorted(room.index.paths()) == ["a.md", "b.md"]
+
+
 async def test_a_file_that_went_waits_for_new_ones_that_it_may_have_become(room):
     save(room, a__md="a", other__md="other")
     async with room.noticer(gone=0.02, touched=0.2) as noticer:
