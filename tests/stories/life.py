@@ -38,9 +38,16 @@ class Life:
             await asyncio.sleep(0.005)
 
     async def settled(self, seconds: float = 30) -> None:
-        """Wait until everything on the disk is noticed and every task is done."""
-        await self.daemon.noticer.rescan()
-        await self.until(lambda: not (self.daemon.noticer.busy or self.daemon.queue.all() or self.daemon.worker.busy), seconds)
+        """Wait until everything on the disk is noticed and every task is done, and a look afterwards finds no more to do."""
+        daemon = self.daemon
+
+        def is_busy() -> bool:
+            return bool(daemon.noticer.busy or daemon.queue.all() or daemon.worker.busy)
+
+        await daemon.noticer.rescan()
+        while is_busy():
+            await self.until(lambda: not is_busy(), seconds)
+            await daemon.noticer.rescan()  # what the last run wrote may not have been heard of yet
 
 
 Live = Callable[..., contextlib.AbstractAsyncContextManager[Life]]
