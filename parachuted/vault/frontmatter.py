@@ -168,7 +168,7 @@ def declared_watch(data: bytes) -> tuple[tuple[str, ...], tuple[Problem, ...]]:
     if block is None:
         return (), ()
     if block.unterminated:
-        return (), (unterminated_problem(),) if _WATCH.search(data, 0, MAX_BYTES) else ()
+        return (), (_does_not_count(unterminated_problem()),) if _WATCH.search(data, 0, MAX_BYTES) else ()
     if not _WATCH.search(data, block.span.start, block.span.stop):
         return (), ()
     try:
@@ -177,7 +177,11 @@ def declared_watch(data: bytes) -> tuple[tuple[str, ...], tuple[Problem, ...]]:
         text = _decode(data[block.span.start : block.span.stop])
         return _watch_texts(expand_aliases(read_events(text, has_aliases=True)))
     except YamlRefusedError as refusal:
-        return (), (refusal.problem,)
+        return (), (_does_not_count(refusal.problem),)
+
+
+def _does_not_count(problem: Problem) -> Problem:
+    return Problem(code=problem.code, message=f"its `watch:` does not count: {problem.message}")
 
 
 def _too_large() -> YamlRefusedError:

@@ -250,6 +250,7 @@ def test_a_watcher_whose_frontmatter_cannot_be_read_is_told(data, code):
     watch, problems = declared_watch(data)
 
     assert (watch, [problem.code for problem in problems]) == ((), [code])
+    assert declared_watch(data)[1][0].message.startswith("its `watch:` does not count: ")
 
 
 @pytest.mark.parametrize("data", [b"", b"# t\nwatch: x\n", b"---\na: b: c\n---\nwatch: x\n", b"---\nno end\n", b"---\n- watch: x\n---\n"])
