@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from parachuted.access.authority import Authority
 from parachuted.errors import ParachuteError, StorageFailedError
@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 _TABLE = "module_schedules"
 _LIMIT_S = 900.0
+_SMALL_STEP = timedelta(hours=3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,7 @@ class Clockwork:
         self._clock, self._audit = clock, audit
         self._table = state.table(_TABLE) if state is not None else None
         self._last: dict[str, datetime] = {}
+        self._next: dict[str, datetime] = {}
         self._specs: dict[str, tuple[Running, ScheduleSpec]] = {}
         self._at_work: set[str] = set()
 
@@ -54,7 +56,7 @@ class Clockwork:
                 if kept is None:
                     self._note(key, self._clock())
                 else:
-                    self._last[key] = datetime.fromisoformat(str(kept["at"]))
+                    self._set(key, datetime.fromisoformat(str(kept["at"])))
 
     def remove(self, running: Running) -> None:
         """Run them no more."""
@@ -62,18 +64,16 @@ class Clockwork:
 
     def schedules(self) -> list[Schedule]:
         """The schedules of the modules that run, by name."""
-        return [
-            Schedule(name=key, spec=spec, last=self._last[key], next=next_time(self._last[key], every_s=spec.every_s, at=spec.at))
-            for key, (_, spec) in sorted(self._specs.items())
-        ]
+        return [Schedule(name=key, spec=spec, last=self._last[key], next=self._next[key]) for key, (_, spec) in sorted(self._specs.items())]
 
     def begin_due(self, group: asyncio.TaskGroup) -> None:
         """Begin, in that group, all that is due and not at work still."""
         now = self._clock()
         for key, (running, spec) in self._specs.items():
-            if self._last[key] > now:  # the clock was put back, which must not put the schedule off
+            # A clock that was put back must not put the schedule off; but a small step must not repeat a time of day, as in cron(8).
+            if self._last[key] - now > (_SMALL_STEP if spec.at else timedelta()):
                 self._note(key, now)
-            if key not in self._at_work and next_time(self._last[key], every_s=spec.every_s, at=spec.at) <= now:
+            if key not in self._at_work and self._next[key] <= now:
                 self._note(key, now)
                 self._at_work.add(key)
                 group.create_task(self._run(key, running, spec), name=f"schedule {key}")
@@ -90,8 +90,12 @@ class Clockwork:
         finally:
             self._at_work.discard(key)
 
+    def _set(self, key: str, last: datetime) -> None:
+        spec = self._specs[key][1]
+        self._last[key], self._next[key] = last, next_time(last, every_s=spec.every_s, at=spec.at)
+
     def _note(self, key: str, at: datetime) -> None:
-        self._last[key] = at
+        self._set(key, at)
         if self._table is not None:
             with suppress(StorageFailedError):  # the disk refuses, which is told elsewhere: until the next start it is known here
                 self._table.put(key, {"at": at.isoformat()})

@@ -39,6 +39,7 @@ from parachuted.modules.wording import told
 _STRICT = ConfigDict(defer_build=True, extra="forbid")
 _FIELD = re.compile(r"\{[^}]*\}")
 _SOME = Field(max_length=500)
+_LONGEST_SPAN_S = 999_999 * 24 * 60 * 60  # of `999999d`, the longest that can be declared
 Name: TypeAlias = Annotated[str, Field(max_length=200)]
 
 
@@ -91,7 +92,7 @@ class ScheduleSpec:
     """When a handler runs by itself: every so many seconds, or each day at that local time."""
 
     handler: Name
-    every_s: Annotated[int, Field(ge=1)] | None = None
+    every_s: Annotated[int, Field(ge=1, le=_LONGEST_SPAN_S)] | None = None
     at: Annotated[str, matching(CLOCK, "time such as 03:00")] | None = None
 
 

@@ -1,11 +1,14 @@
-"""Schedules: when a module's schedule falls due.
+"""Schedules: when a module's schedule falls due, by APScheduler's triggers.
 
 Pure: what a clock change, a night in which the machine slept or a first day means must be testable without waiting for it.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from datetime import UTC, datetime, tzinfo
+
+from apscheduler.triggers.cron import CronTrigger
+from apscheduler.triggers.interval import IntervalTrigger
 
 
 def next_time(last: datetime, *, every_s: int | None, at: str | None, zone: tzinfo | None = None) -> datetime:
@@ -15,18 +18,16 @@ def next_time(last: datetime, *, every_s: int | None, at: str | None, zone: tzin
     forward; on the day that has it twice it is the first.
     """
     if every_s is not None:
-        return last + timedelta(seconds=every_s)
+        due: datetime = IntervalTrigger(seconds=every_s, start_date=last, timezone=UTC).get_next_fire_time(last, last)
+        return due
     if at is None:
         raise ValueError("a schedule has either a span or a time of day")
     hour, minute = at.split(":")
-    moment = time(int(hour), int(minute))
-    day = last.astimezone(zone).date()
-    due = _on(day, moment, zone)
-    while due <= last:
-        day += timedelta(days=1)
-        due = _on(day, moment, zone)
+    # The trigger counts on the wall clock, which it takes for UTC: through a zone's changes it skips a midnight and repeats an hour.
+    trigger = CronTrigger(hour=int(hour), minute=int(minute), timezone=UTC)
+    wall = last.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0, fold=0, tzinfo=UTC)
+    wall = trigger.get_next_fire_time(None, wall)
+    # Not `astimezone`, which puts a time that the machine's own clock skips as much earlier (Python 3.11).
+    while (due := datetime.fromtimestamp(wall.replace(tzinfo=zone).timestamp(), UTC)) <= last:
+        wall = trigger.get_next_fire_time(wall, wall)
     return due
-
-
-def _on(day: date, moment: time, zone: tzinfo | None) -> datetime:
-    return datetime.combine(day, moment, zone).astimezone(UTC)

@@ -53,6 +53,10 @@ def every(seconds: int, handler: str = "tidy") -> Declared:
     return Declared(name="daily", version="1.0.0", prefix="/api/daily", schedules=(ScheduleSpec(handler=handler, every_s=seconds),))
 
 
+def daily(at: str) -> Declared:
+    return Declared(name="daily", version="1.0.0", prefix="/api/daily", schedules=(ScheduleSpec(handler="tidy", at=at),))
+
+
 def add(clockwork: Clockwork, tells: Tells, declared: Declared) -> None:
     clockwork.add(cast("Running", tells), declared)
 
@@ -137,6 +141,42 @@ async def test_a_clock_that_was_put_back_does_not_put_the_schedule_off():
     await due(clockwork)
 
     assert tells.told == ["tidy"]
+
+
+async def test_a_clock_that_is_corrected_by_a_little_does_not_repeat_a_time_of_day():
+    clock, tells = Clock(), Tells()
+    clock.now = datetime(2026, 1, 5, 2, 59).astimezone()
+    clockwork = Clockwork(clock, None, UNRECORDED)
+    add(clockwork, tells, daily("03:00"))
+    clock.go(minutes=1)
+    await due(clockwork)
+
+    for step in (-10, 20, -7200, 7200):
+        clock.go(seconds=step)
+        await due(clockwork)
+    assert tells.told == ["tidy"]
+
+    clock.go(days=1)
+    await due(clockwork)
+    assert tells.told == ["tidy", "tidy"]
+
+
+async def test_a_clock_that_jumps_ahead_and_is_set_right_costs_one_run_and_puts_no_time_of_day_off():
+    clock, tells = Clock(), Tells()
+    clock.now = datetime(2026, 1, 5, 2, 59).astimezone()
+    clockwork = Clockwork(clock, None, UNRECORDED)
+    add(clockwork, tells, daily("03:00"))
+    clock.go(days=365)
+    await due(clockwork)
+    await due(clockwork)
+    assert tells.told == ["tidy"]
+
+    clock.go(days=-365)
+    await due(clockwork)
+    clock.go(minutes=1)
+    await due(clockwork)
+
+    assert tells.told == ["tidy", "tidy"]
 
 
 async def test_the_schedules_of_a_module_that_is_gone_rest():

@@ -117,6 +117,7 @@ def test_it_crosses_a_pipe_and_is_the_same():
         {**KNOWN, "events": [{"event": "*", "handler": "a"}]},
         {**KNOWN, "events": [{"event": "a.b", "handler": "a"}] * 501},
         {**KNOWN, "schedules": [{"handler": "a", "every_s": 0}]},
+        {**KNOWN, "schedules": [{"handler": "a", "every_s": 10**12}]},  # no date is so far away
         {**KNOWN, "schedules": [{"handler": "a", "at": "soon"}]},
         {**KNOWN, "agents": {"a": {"paths": ["../x"]}}},
     ],
