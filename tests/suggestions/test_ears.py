@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import shutil
 from collections.abc import AsyncIterator
 
+import frontmatter
 import pytest
 
 from parachuted.suggestions.ears import Ears
@@ -43,6 +45,27 @@ async def test_a_tick_for_approval_does_it(office):
         saved(office, office.paper(made))
     assert (office.text("a.md"), office.suggestions.get(made.id).resolved_by) == ("two\n", "user")
     assert "**approved** by user" in office.paper(made).read_text("utf-8")
+
+
+def in_the_older_form(text: str) -> str:
+    """A suggestion's file as it was composed before python-frontmatter: every value in JSON's quotes, one line each."""
+    post = frontmatter.loads(text)
+    lines = [
+        f"{name}: [{', '.join(json.dumps(one) for one in value)}]" if isinstance(value, list) else f"{name}: {json.dumps(value)}"
+        for name, value in post.metadata.items()
+    ]
+    return "\n".join(["---", *lines, "---", "", f"{post.content}\n"])
+
+
+async def test_a_suggestion_that_waits_in_the_older_form_is_read_and_approved(office):
+    made = await proposed(office)
+    office.paper(made).write_text(in_the_older_form(office.paper(made).read_text("utf-8")), "utf-8")
+    assert 'action: "update"' in office.paper(made).read_text("utf-8")
+    async with listening(office):
+        office.tick(made, "approve")
+        saved(office, office.paper(made))
+    assert (office.text("a.md"), office.suggestions.get(made.id).resolved_by) == ("two\n", "user")
+    assert "action: update" in office.paper(made).read_text("utf-8")
 
 
 async def test_a_tick_for_rejection_lets_it_be(office):
