@@ -51,6 +51,14 @@ def mark_at(path: Path) -> tuple[int, ...] | None:
         return None
 
 
+def is_in(inner: Path, outer: Path) -> bool:
+    """Whether `inner` is the folder `outer` or below it, links followed, also where the disk takes other letters for the same name."""
+    real, folder = inner.resolve(), outer.resolve()
+    mark = mark_at(folder)
+    places = (place[:2] for place in map(mark_at, (real, *real.parents)) if place is not None)
+    return real.is_relative_to(folder) or (mark is not None and mark[:2] in places)
+
+
 def without_waiting(path: str, flags: int) -> int:
     """An opener for `open`: a pipe that somebody put in the file's place does not hold us."""
     return os.open(path, flags | os.O_NONBLOCK)

@@ -35,6 +35,7 @@ from parachuted.cli.show import count, say, say_json
 from parachuted.config import set_setting
 from parachuted.errors import ParachuteError
 from parachuted.presence import is_locked, refuse_second, running_daemon
+from parachuted.private import is_in
 
 _LIST = "backup.json"
 _NOT_KEPT = frozenset({"run", "logs"})  # of the home: sockets and locks of a daemon that lives, and what it said
@@ -56,7 +57,7 @@ def backup(options: Namespace) -> int:
         raise ParachuteError(f"there is no vault at {vault}")
     target = Path(options.file or f"parachute-{time.strftime('%Y%m%d-%H%M%S')}.tar.gz").expanduser().absolute()
     for folder in (vault, home):
-        if target.resolve().is_relative_to(folder.resolve()):
+        if is_in(target, folder):
             raise ParachuteError(f"{target} is in {folder}, which it is to hold; name a file elsewhere")
     if target.exists():
         raise ParachuteError(f"{target} is there already, and stays as it is")
@@ -214,7 +215,7 @@ def restore_backup(options: Namespace) -> int:
     vault = Path(options.vault).expanduser().absolute() if options.vault else Path(listed["vault"])
     refuse_second(os.fspath(home), os.fspath(vault))
     archive = Path(options.file).resolve()
-    if any(archive.is_relative_to(folder.resolve()) for folder in (vault, home)):
+    if any(is_in(archive, folder) for folder in (vault, home)):
         raise ParachuteError(f"{archive} is in a folder that it would replace; move it elsewhere first")
     targets = {"vault": vault, "home": home}
     for folder, ignored in ((vault, frozenset[str]()), (home, _NOT_KEPT)):

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from parachuted.config.file import NAME, Entry, read_entries, read_file, set_entry, write_file
 from parachuted.config.settings import Settings, describe_settings, is_loopback
 from parachuted.errors import ConfigError
+from parachuted.private import is_in
 
 _PREFIX = "PARACHUTE_"
 _NOT_SETTINGS = frozenset({"PARACHUTE_HOME", "PARACHUTE_EVENT", "PARACHUTE_AGENT_RUN"})
@@ -88,7 +89,7 @@ def _contradictions(settings: Settings, home: Path) -> Iterator[tuple[str, str, 
             "host",
             f"may not be disabled while host is {settings.host}, where others could connect; remote asks them for keys",
         )
-    if home.resolve().is_relative_to(settings.vault.resolve()):
+    if is_in(home, settings.vault):
         yield "vault", "vault", f"may not hold the folder of settings and keys, {home}: agents and sync reach what is in a vault"
 
 

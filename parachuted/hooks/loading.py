@@ -16,7 +16,7 @@ from parachuted.hooks.hook import Hook
 from parachuted.hooks.names import BLOCKING, NEVER_CLOSED, is_blocking
 from parachuted.hooks.scripts import guarded_by, read_script
 from parachuted.hooks.settings import Settings, read_settings
-from parachuted.private import mark_at, without_waiting
+from parachuted.private import is_in, mark_at, without_waiting
 
 SETTINGS = "hooks.yaml"
 SCRIPTS = "hooks"
@@ -109,7 +109,7 @@ def _unsafe(path: Path, at: os.stat_result, vault: Path | None) -> str | None:
         return "it belongs to someone else"
     if at.st_mode & _OTHERS:
         return f"others may change it; `chmod go-w {path}` mends that"
-    if vault is not None and path.resolve().is_relative_to(vault.resolve()):
+    if vault is not None and is_in(path, vault):
         return "it lies in the vault, and what is there is never a hook"
     return None
 

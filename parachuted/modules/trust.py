@@ -29,7 +29,7 @@ from parachuted.modules.prompts import FILE as PROMPT
 from parachuted.modules.record import Record, is_module, parse_record, record_of, without_module
 from parachuted.modules.released import LONGEST, is_released, release_keys
 from parachuted.modules.tree import SIGNATURE, Keeping, Tree, TreeMissingError, TreeRefusedError, read_one, read_tree
-from parachuted.private import locked
+from parachuted.private import is_in, locked
 
 _LOCK = "modules.lock"
 _OTHERS_MAY_WRITE = 0o022
@@ -413,9 +413,6 @@ class Trust:
             raise TrustRefusedError(f"others may write to {folder}, so it cannot be under development; `chmod go-w` on it mends that")
 
     def _touches_vault(self, folder: Path) -> bool:
-        def is_in(inner: Path, outer: Path) -> bool:
-            return outer.exists() and any(one.exists() and one.samefile(outer) for one in (inner, *inner.parents))
-
         return any(is_in(folder, other) or is_in(other, folder) for other in (self._vault, self._home))
 
     def _refreshed(self, record: Record) -> Record:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from parachuted.private import is_in
 from parachuted.tools.hostile_folder import HostileFolder, ReadRefusedError, Walked
 from parachuted.vault import begins_with_dot, printable
 
@@ -88,10 +89,10 @@ def _refusal(real: Path | None, user_home: Path | None, never: tuple[Path, ...])
         return "it is not there"
     if any(begins_with_dot(part) for part in real.parts):
         return "what begins with a dot is not shown to agents"
-    shut = [path.resolve() for path in (*never, *((user_home,) if user_home is not None else ()))]
-    if any(one == real or one.is_relative_to(real) for one in shut) or any(real.is_relative_to(path.resolve()) for path in never):
+    shut = (*never, *((user_home,) if user_home is not None else ()))
+    if any(is_in(one, real) for one in shut) or any(is_in(real, path) for path in never):
         return "it holds what agents are not shown as a whole; name a folder within"
-    if real == Path("/") or any(real.is_relative_to(path) for path in _MACHINES):
+    if real == Path("/") or any(is_in(real, Path(path)) for path in _MACHINES):
         return "it belongs to the machine"
     return None
 

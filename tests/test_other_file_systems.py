@@ -1,0 +1,123 @@
+"""File systems that we do not have: what is decided about folders holds on disks that ignore letter case, of macOS and Windows too.
+
+pyfakefs stands in for the disk. It patches what is imported from `pathlib` and `os`, but not the classes that pydantic's validators keep:
+`load_settings` fails below it (`type object 'Path' has no attribute '_flavour'`), so settings are tested where their file is read and
+written. On Windows no folder can be opened by descriptor, so what walks or syncs folders is tested on disks that Linux and macOS mount.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyfakefs.fake_filesystem import FakeFilesystem, OSType
+
+from parachuted.config.file import read_file, write_file
+from parachuted.hooks import load_hooks
+from parachuted.modules.tree import TreeRefusedError, read_tree
+from parachuted.private import is_in
+from parachuted.tools.outside import copy_outside
+from parachuted.vault.ignore import Ignore
+from parachuted.vault.index import Index
+from parachuted.vault.root import VaultRoot
+from parachuted.vault.seen import Scan
+from parachuted.vault.walk import Walk
+
+HOOKS = "hooks: {Stop: [{type: command, command: x}]}\n"
+
+
+@pytest.fixture(params=["ext4", "exfat", "macos"])
+def disk(request: pytest.FixtureRequest, fs: FakeFilesystem) -> str:
+    """A disk in place of ours; `ext4` alone tells letter case apart."""
+    fs.os = {"macos": OSType.MACOS, "windows": OSType.WINDOWS}.get(request.param, OSType.LINUX)
+    fs.is_case_sensitive = request.param == "ext4"
+    return request.param
+
+
+def write(path: Path, text: str, *, mode: int = 0o600) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def walked(vault: Path, ignore: str = "") -> tuple[Index, Scan]:
+    """What one walk finds, and the index that knows it."""
+    index, scan = Index(), Scan()
+    Walk(
+        root=VaultRoot(vault), index=index, ignore=Ignore(ignore), scan=scan, enter=lambda _: None, settle_ns=0, is_strict=True
+    ).below("")  # fmt: skip
+    for seen in scan.seen:
+        index.set(seen.path, seen.new)
+    return index, scan
+
+
+def test_a_home_that_is_in_the_vault_by_other_letters_has_no_hooks(disk):
+    write(Path("/users/me/Notes/.parachute/hooks.yaml"), HOOKS)
+    found = load_hooks(Path("/users/me/notes/.parachute"), vault=Path("/users/me/Notes"))
+
+    assert found.hooks == ()
+    assert any("it lies in the vault" in problem for problem in found.problems) == (disk != "ext4")
+
+
+@pytest.mark.parametrize("disk", ["ext4", "exfat", "macos", "windows"], indirect=True)
+def test_whether_one_folder_is_in_another_is_a_question_of_the_disk_and_not_of_letters(disk):
+    for folder in ("/users/me/Notes/Brain", "/users/me/Notes2"):
+        Path(folder).mkdir(parents=True)
+    vault = Path("/users/me/Notes")
+
+    assert is_in(Path("/users/ME/notes/brain"), vault) == (disk != "ext4")
+    assert is_in(Path("/users/ME/notes/not/yet/there"), vault) == (disk != "ext4")
+    assert is_in(vault, vault)
+    assert not is_in(Path("/users/me/notes2"), vault)
+    assert not is_in(Path("/users/me"), vault)
+
+
+@pytest.mark.parametrize("asked", ["/users/ME", "/Users/me/NOTES", "/users/me/notes/Brain", "/ETC", "/users"])
+def test_an_agent_is_given_no_home_and_no_vault_by_other_letters(disk, asked):
+    for folder in ("/users/me/Notes/Brain", "/etc", "/into"):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    found = copy_outside((asked,), Path("/into"), uid=None, user_home=Path("/users/me"), never=(Path("/users/me/Notes"),))
+
+    assert found.copied == ()
+    assert found.left_out[0][1] != "it is not there" or (disk == "ext4" and asked != "/users")
+
+
+def test_what_is_a_context_file_is_decided_by_the_name_that_stands_in_the_folder(disk):
+    for name in ("A/AGENTS.md", "B/Agents.md", "C/claude.md", "D/CLAUDE.md"):
+        write(Path("/notes", name), "x\n")
+    index, _ = walked(Path("/notes"))
+
+    assert index.context_folders() == ["A", "D"]
+    assert (index.context_file("A"), index.context_file("B")) == ("A/AGENTS.md", None)
+
+
+def test_folders_of_programs_are_ignored_however_they_are_written_and_rules_hold_as_they_are_written(disk):
+    for name in (".Parachute/history.md", ".GIT/config.md", ".Agents/helper.md", "Private/a.md", "b.TMP", "note.md"):
+        write(Path("/notes", name), "x\n")
+    index, scan = walked(Path("/notes"), "Private/\n")
+
+    assert [str(seen.path) for seen in scan.seen] == ["note.md"]
+    assert set(index.folders("")) == set()
+
+
+def test_a_module_whose_files_differ_by_case_alone_is_refused_before_disk_makes_one_of_them(disk):
+    write(Path("/notes/Modules/quotes/manifest.yaml"), "name: quotes\n")
+    write(Path("/notes/Modules/quotes/Manifest.YAML"), "name: other\n")
+    module = Path("/notes/Modules/quotes")
+
+    if disk == "ext4":
+        with pytest.raises(TreeRefusedError, match="are one file to some systems"):
+            read_tree(module)
+    else:
+        assert [file.path for file in read_tree(module).files] == ["manifest.yaml"]
+
+
+def test_a_change_of_settings_leaves_one_file_however_it_was_named(disk):
+    home = Path("/users/me/.parachute")
+    write(home / "Config.yaml", "port: 1\n")
+    assert read_file(home) == ("" if disk == "ext4" else "port: 1\n")
+    write_file(home, "port: 2\n")
+
+    assert read_file(home) == "port: 2\n"
+    assert len(list(home.iterdir())) == (2 if disk == "ext4" else 1)
