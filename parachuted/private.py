@@ -52,11 +52,10 @@ def mark_at(path: Path) -> tuple[int, ...] | None:
 
 
 def is_in(inner: Path, outer: Path) -> bool:
-    """Whether `inner` is the folder `outer` or below it, links followed, also where the disk takes other letters for the same name."""
-    real, folder = inner.resolve(), outer.resolve()
-    mark = mark_at(folder)
-    places = (place[:2] for place in map(mark_at, (real, *real.parents)) if place is not None)
-    return real.is_relative_to(folder) or (mark is not None and mark[:2] in places)
+    """Whether `inner` is the folder `outer` or below it, also where the disk takes other letters for the same name. Both are resolved."""
+    mark = mark_at(outer)
+    places = (place[:2] for place in map(mark_at, (inner, *inner.parents)) if place is not None)
+    return inner.is_relative_to(outer) or (mark is not None and mark[:2] in places)
 
 
 def without_waiting(path: str, flags: int) -> int:

@@ -57,7 +57,7 @@ def backup(options: Namespace) -> int:
         raise ParachuteError(f"there is no vault at {vault}")
     target = Path(options.file or f"parachute-{time.strftime('%Y%m%d-%H%M%S')}.tar.gz").expanduser().absolute()
     for folder in (vault, home):
-        if is_in(target, folder):
+        if is_in(target.resolve(), folder.resolve()):
             raise ParachuteError(f"{target} is in {folder}, which it is to hold; name a file elsewhere")
     if target.exists():
         raise ParachuteError(f"{target} is there already, and stays as it is")
@@ -215,7 +215,7 @@ def restore_backup(options: Namespace) -> int:
     vault = Path(options.vault).expanduser().absolute() if options.vault else Path(listed["vault"])
     refuse_second(os.fspath(home), os.fspath(vault))
     archive = Path(options.file).resolve()
-    if any(is_in(archive, folder) for folder in (vault, home)):
+    if any(is_in(archive, folder.resolve()) for folder in (vault, home)):
         raise ParachuteError(f"{archive} is in a folder that it would replace; move it elsewhere first")
     targets = {"vault": vault, "home": home}
     for folder, ignored in ((vault, frozenset[str]()), (home, _NOT_KEPT)):

@@ -89,7 +89,7 @@ def _contradictions(settings: Settings, home: Path) -> Iterator[tuple[str, str, 
             "host",
             f"may not be disabled while host is {settings.host}, where others could connect; remote asks them for keys",
         )
-    if is_in(home, settings.vault):
+    if is_in(home.resolve(), settings.vault.resolve()):
         yield "vault", "vault", f"may not hold the folder of settings and keys, {home}: agents and sync reach what is in a vault"
 
 

@@ -109,7 +109,7 @@ def _unsafe(path: Path, at: os.stat_result, vault: Path | None) -> str | None:
         return "it belongs to someone else"
     if at.st_mode & _OTHERS:
         return f"others may change it; `chmod go-w {path}` mends that"
-    if vault is not None and is_in(path, vault):
+    if vault is not None and is_in(path.resolve(), vault.resolve()):
         return "it lies in the vault, and what is there is never a hook"
     return None
 

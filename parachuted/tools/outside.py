@@ -89,8 +89,8 @@ def _refusal(real: Path | None, user_home: Path | None, never: tuple[Path, ...])
         return "it is not there"
     if any(begins_with_dot(part) for part in real.parts):
         return "what begins with a dot is not shown to agents"
-    shut = (*never, *((user_home,) if user_home is not None else ()))
-    if any(is_in(one, real) for one in shut) or any(is_in(real, path) for path in never):
+    shut = [path.resolve() for path in (*never, *((user_home,) if user_home is not None else ()))]
+    if any(is_in(one, real) for one in shut) or any(is_in(real, path.resolve()) for path in never):
         return "it holds what agents are not shown as a whole; name a folder within"
     if real == Path("/") or any(is_in(real, Path(path)) for path in _MACHINES):
         return "it belongs to the machine"
