@@ -44,7 +44,8 @@ _BESIDE_DATABASE = ("-wal", "-shm", "-journal")
 _REBUILT = frozenset({"search.db"})
 _PASSES = 2
 _IN_MEMORY = 16 << 20
-_Signature: TypeAlias = tuple[object, ...]
+_SETTLED_NS = 100_000_000  # a file that changed less than this ago may change once more within the same tick of its time stamp
+_Signature: TypeAlias = tuple[int, tuple[tuple[int, int, int], ...]]
 _Member: TypeAlias = tuple[tarfile.TarInfo, IO[bytes] | None]
 
 
@@ -74,7 +75,7 @@ def backup(options: Namespace) -> int:
     if options.json:
         say_json({"file": os.fspath(target), "bytes": target.stat().st_size, **{name: made[name] for name in ("vault", "home")}})
         return 0
-    say(f"Wrote {target}: {count(len(made['members']), 'file')} and folders of {vault} and {home}, {target.stat().st_size / 1e6:.1f} MB.")
+    say(f"Wrote {target}: {count(len(made['members']), 'file')} and folders of {vault} and {home}, {_size(target.stat().st_size)}.")
     say("It holds your keys and logins: keep it as you keep those.")
     return 0
 
@@ -111,12 +112,14 @@ class _Archive:
             for path in sorted(_files(folder, kind), key=lambda path: not _is_database(path)):  # they name other files, which are older
                 name = f"{kind}/{os.path.relpath(path, folder)}"
                 try:
+                    looked = time.time_ns()
                     signature = _signature(path)
                     if self._added.get(name) != signature:
                         yield _read(name, path)
                 except FileNotFoundError:
                     continue
-                self._added[name] = signature
+                if all(looked - changed > _SETTLED_NS for changed, _size, _inode in signature[1]):
+                    self._added[name] = signature
                 self._present.add(name)
 
 
@@ -156,8 +159,8 @@ def _is_database(path: Path) -> bool:
 
 def _signature(path: Path) -> _Signature:
     found = [path.lstat(), *(beside.stat() for suffix in ("-wal",) if (beside := Path(f"{path}{suffix}")).is_file())]
-    is_folder = stat.S_ISDIR(found[0].st_mode)
-    return (found[0].st_mode, *(() if is_folder else ((one.st_mtime_ns, one.st_size, one.st_ino) for one in found)))
+    counted = () if stat.S_ISDIR(found[0].st_mode) else found
+    return found[0].st_mode, tuple((one.st_mtime_ns, one.st_size, one.st_ino) for one in counted)
 
 
 def _read(name: str, path: Path) -> _Member:
@@ -234,6 +237,10 @@ def restore_backup(options: Namespace) -> int:
         return 0
     say(f"Restored {vault} and {home}, as they were at {listed['made']}. `parachute start` goes on from there.")
     return 0
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 1_000_000 else f"{max(size // 1000, 1)} kB"  # noqa: PLR2004
 
 
 def _read_list(archive: Path) -> dict[str, Any]:

@@ -27,6 +27,7 @@ _LIMIT = 1 << 20
 _OTHERS = 0o022
 _CHUNK = 1 << 20
 _SETTLED_NS = 100_000_000
+_EMPTY = f"sha256:{hashlib.sha256().hexdigest()}"
 _PINS = TypeAdapter(dict[str, str])
 _UNREADABLE = f"no script runs: {NAME} cannot be understood; `parachute hooks approve` approves them as they are now, and writes it anew"
 
@@ -50,7 +51,8 @@ class Approvals:
     def refusal_of(self, files: Iterable[Path]) -> str | None:
         """Why a hook with these scripts does not run; None: it may. Pins those that were never seen. Costs a stat each, as a rule.
 
-        What is not there and never was says nothing: it may be no script at all.
+        A new script that is empty is not pinned yet: its first line is still to be written. What is not there and never was says nothing:
+        it may be no script at all.
         """
         with self._lock:
             try:
@@ -63,7 +65,7 @@ class Approvals:
             changed = [path for path, digest in found.items() if self._pins.get(path, digest) != digest]
             if changed:
                 return f"{', '.join(changed)} has changed since it was approved; `parachute hooks approve` lets it run"
-            return self._pin_new(found)
+            return self._pin_new({path: digest for path, digest in found.items() if digest != _EMPTY})
 
     def approve(self, files: Iterable[Path]) -> list[str]:
         """Let these scripts run as they are now; returns those for which that is news. Raises StorageFailedError.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -10,11 +11,14 @@ import sqlite3
 import stat
 import tarfile
 import threading
+import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from parachuted.cli import main
 from tests.cli.typed import Typed
 
 QUICK = {"PARACHUTE_BUBBLE_QUIET_S": "0.05"}
@@ -90,6 +94,28 @@ def test_a_backup_of_a_daemon_at_work_brings_all_of_it_back(typed: Typed, tmp_pa
     typed.does("audit", "verify")
     assert run in typed.does("why", "AGENTS.md")
     assert "changed AGENTS.md" in typed.does("undo", run)
+
+
+def test_a_file_that_is_rewritten_within_one_tick_of_its_time_stamp_is_backed_up_as_it_is_then(typed: Typed, tmp_path: Path, monkeypatch):
+    note, at = typed.vault / "a.md", time.time() + 3600
+    typed.does("vault", "set", str(typed.vault))
+
+    def write(text: str) -> None:
+        note.write_text(text)
+        os.utime(note, (at, at))
+
+    @contextlib.contextmanager
+    def held(_record: object) -> Iterator[None]:
+        write("# New\n")
+        yield
+
+    monkeypatch.setattr("parachuted.cli.backup._held", held)
+    monkeypatch.chdir(tmp_path)
+    write("# Old\n")
+    assert main(["backup", "all.tar.gz"]) == 0
+
+    typed.does("restore", "all.tar.gz", "--replace")
+    assert note.read_text() == "# New\n"
 
 
 def test_a_restore_puts_nothing_over_what_is_there_unless_told_to(typed: Typed, tmp_path: Path):

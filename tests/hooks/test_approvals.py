@@ -44,6 +44,18 @@ def test_what_has_changed_does_not_run_until_it_is_approved(approvals, script):
     assert approvals.refusal_of([script]) is None
 
 
+def test_a_script_that_is_seen_before_its_first_line_is_written_is_approved_as_it_is_then(approvals, home):
+    script = home / "on-session-start.sh"
+    script.touch()
+    assert approvals.refusal_of([script]) is None
+
+    change(script, "#!/bin/sh\necho hello\n")
+
+    assert approvals.refusal_of([script]) is None
+    change(script)
+    assert "has changed" in approvals.refusal_of([script])
+
+
 def test_what_was_put_back_as_it_was_may_run(approvals, script):
     approvals.refusal_of([script])
     before = script.read_text()
