@@ -93,6 +93,7 @@ VALUES: Mapping[str, object] = MappingProxyType({
     "tool_use_id": "toolu_01",
     "trigger": "auto",
     "undo": "r-20260106-120205-114-77d0c3ab",
+    "unmatched": [],
     "until": "2026-01-06T12:01:00Z",
     "version": "1.0.0",
     "watcher": "Projects/AGENTS.md",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import unquote
 
 import aiohttp
@@ -39,6 +40,15 @@ WAYS = (
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20)) as one:
         yield one
+
+
+@pytest.fixture
+def vault() -> Iterator[Path]:
+    """An empty vault at a short path: an answer that cuts a long value off would show it beside what was sent."""
+    with TemporaryDirectory(prefix="pd-") as folder:
+        made = Path(folder).resolve() / "vault"
+        made.mkdir()
+        yield made
 
 
 @pytest.fixture

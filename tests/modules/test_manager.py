@@ -138,7 +138,7 @@ async def test_an_approval_an_edit_of_modules_yaml_and_a_switch_are_followed_wit
         house.trust.disable("daily")
         await until(lambda: modules.find("GET", "/api/daily/hello") is None)
         assert house.status("daily").state == "disabled"
-        assert house.told("module.disabled") == [{"name": "daily", "version": "1.0.0"}]
+        await until(lambda: house.told("module.disabled") == [{"name": "daily", "version": "1.0.0"}])
 
         house.trust.enable("daily")
         await until(lambda: modules.find("GET", "/api/daily/hello"))

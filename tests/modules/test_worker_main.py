@@ -120,9 +120,10 @@ def test_a_copy_that_is_not_what_was_approved_does_not_run(program, approved):
 
     program.say(Ask(id=1, verb="start", body=Begin.of(approved, WALLS)))
 
-    frames = [program.hear(), program.hear()]
+    frames = [program.hear()]
+    while not isinstance(frames[-1], Refusal):
+        frames.append(program.hear())
     assert any(isinstance(frame, Said) and "not what was approved" in frame.text for frame in frames)
-    assert any(isinstance(frame, Refusal) for frame in frames)
 
 
 def test_without_its_walls_it_runs_nothing(program, approved, tmp_path):

@@ -227,7 +227,8 @@ def random_call(rng: random.Random, contents: list[object]) -> ToolUse:
 
 
 def others(vault: Path) -> list[Path]:
-    return [path for path in vault.rglob("*") if path.is_file() and path != vault / OWN and not is_audit(path)]
+    own = {vault / OWN, vault / ".parachute/vault-id", vault / ".parachute/.gitignore"}
+    return [path for path in vault.rglob("*") if path.is_file() and path not in own and not is_audit(path)]
 
 
 class Recording(ScriptedBackend):

@@ -11,6 +11,7 @@ import pytest
 
 from parachuted.agents import Job
 from parachuted.testing import Block, ScriptedBackend, say, use
+from parachuted.times import with_times
 from tests.api.calls import call, get, key_of, post
 from tests.stories.life import Life, Live, note, save
 
@@ -144,7 +145,7 @@ async def test_a_run_of_before_lists_were_kept_shows_its_words_to_who_sees_all(l
         _, all_of_it = await call(life, "GET", f"/api/runs/{run}", headers=key_of(life, *READ))
 
     assert (told["steps"], told["reason"]) == ([], "")
-    assert all_of_it == document
+    assert all_of_it == with_times(document)
 
 
 async def test_a_page_of_runs_is_full_whatever_lies_between(live: Live, vault):

@@ -200,7 +200,8 @@ class Upstream:
         try:
             sent = body if len(body) < _LARGE else BytesIO(body)
             response = await self._open().post(
-                url, data=sent, headers=headers, proxy=self._proxy, allow_redirects=False
+                _without_login(url) if "authorization" in headers else url, data=sent, headers=headers, proxy=self._proxy,
+                allow_redirects=False,
             )  # fmt: skip
             status, first = await _read_first(response)
             is_known = True
@@ -286,6 +287,12 @@ def is_on_this_machine(url: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _without_login(url: str) -> str:
+    """The address without a name and password in it: one request has one Authorization header, and the login's goes before."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def _is_anthropic(url: str) -> bool:

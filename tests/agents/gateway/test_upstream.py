@@ -69,6 +69,14 @@ async def test_what_keeps_the_model_from_answering_is_told_until_it_answers(benc
     assert bench.told == {}
 
 
+async def test_a_login_goes_before_a_name_and_password_in_the_address(make_bench, api: ScriptedMessages):
+    api.add([say("hi")])
+    bench = make_bench(api.url.replace("://", "://someone:word@"), env={"ANTHROPIC_AUTH_TOKEN": "token"})
+    async with bench.run() as way:
+        assert (await bench.ask(way)).status == 200
+    assert api.asked[0].headers["Authorization"] == "Bearer token"
+
+
 async def test_counting_tokens_tells_nothing_of_the_model(make_bench):
     async def refuse(_request: web.Request) -> web.Response:
         return web.json_response({}, status=404)
