@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # a command that only asks which backend it would be does wit
     from parachuted.agents.sandbox.sandboxes import Sandboxes
 
 BackendName: TypeAlias = Literal["claude", "offline"]
+SEE_STATUS = "; see `parachute auth status`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,7 @@ def choose_backend(
     if credential is not None or name == "claude":
         found = f"with the login {credential.where}" if credential is not None else "since agent.backend says so, though no login was found"
         return "claude", f"claude, {found}"
-    return "offline", "offline, with no model, since no login was found; see `parachute auth status`"
+    return "offline", "offline, with no model, since no login was found" + SEE_STATUS
 
 
 def make_backend(name: BackendName, settings: ClaudeSettings) -> Backend:

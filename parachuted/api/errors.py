@@ -58,7 +58,7 @@ _DETAILS = {
     400: "`/api/docs`, in a browser, shows what each call takes",
     401: "A key is sent as `Authorization: Bearer KEY` or `X-API-Key: KEY`; `parachute keys create` makes one",
     403: "`parachute keys list` shows what each key may do, `parachute hooks list` which hooks may object",
-    404: "What a key may not see is told of in the same words",
+    404: "A key that may not see it gets the same answer",
     405: "The header `Allow` names the methods that it takes",
     409: "Read what is there now, and repeat the call on that; where there is a `conflict`, it holds the texts",
     413: "Files of any kind, of up to 4 GB, are taken by PUT /api/files/{path}",

@@ -230,7 +230,8 @@ def _is_of_the_disk(file: str) -> bool:
 
 
 def _say_plan(plan: Any, what: str = "A change of") -> None:  # noqa: ANN401  JSON
-    say(f"{what} {plan['path']} leads to at most {count(plan['most_runs'], 'run')} and costs at most ${plan['most_cost_usd']:.2f}.")
+    most = f"leads to at most {count(plan['most_runs'], 'run')} and costs at most ${plan['most_cost_usd']:.2f}"
+    say(f"{what} {plan['path']} {most if plan['runs'] else 'wakes nobody and costs nothing'}.")
     rows = [(str(number), run["watcher"], run["because"], ", ".join(run["patterns"])) for number, run in enumerate(plan["runs"], 1)]
     if rows:
         say_table(rows, ("", "WAKES", "BECAUSE OF", "BY ITS PATTERN"), nothing="")

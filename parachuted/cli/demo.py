@@ -62,7 +62,7 @@ def _run(vault: Path, home: Path) -> None:
         _show_why(vault, run["run"])
         undone = ask("POST", f"/api/runs/{run['run']}/undo", {})
         say(f"\n6. undo       {len(undone['runs'])} run taken back; AGENTS.md is as it was, your edit of the garden stays.")
-    say("\nThat is the whole loop. Now with your own notes: `parachute start`, then edit something that is watched.")
+    say("\nThat is the whole loop. Now with notes of your own: `parachute init`, `parachute start`, then edit something that is watched.")
 
 
 def _show_plan() -> None:

@@ -86,7 +86,8 @@ def _refuse_unknown(scopes: tuple[Scope, ...]) -> None:
 
 
 def _show(made: Minted) -> None:
-    say(f"{made.key.name} ({made.key.id}) may {_may(made.key.scopes)}; it ends {_end(made.key)}.")
+    ends = "never ends" if made.key.expires is None else f"ends {_end(made.key)}"
+    say(f"{made.key.name} ({made.key.id}) may {_may(made.key.scopes)}; it {ends}.")
     say("The key, which is shown this once and kept nowhere:")
     say()
     say(f"    {made.secret}")
@@ -106,8 +107,13 @@ def _may(scopes: tuple[Scope, ...]) -> str:
     parts = []
     for scope in scopes:
         where = "" if scope.paths is None else f" in {' '.join(glob.text for glob in scope.paths) or 'no path'}"
-        parts.append(f"{','.join(sorted(scope.capabilities))} {'everything' if scope.module == '*' else scope.module}{where}")
+        parts.append(f"{_listed(sorted(scope.capabilities))} {'everything' if scope.module == '*' else scope.module}{where}")
     return "; ".join(parts) or "nothing"
+
+
+def _listed(words: list[str]) -> str:
+    """`read`, `read and write`, `admin, read and write`."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def _end(key: Key) -> str:

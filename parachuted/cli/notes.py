@@ -33,7 +33,7 @@ def search(options: Namespace) -> int:
     if answer["indexing"]:
         say("The vault is still being indexed, so there may be more.")
     elif not answer["results"]:
-        say("Nothing is found.")
+        say("No note was found.")
     return 0
 
 

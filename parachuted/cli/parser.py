@@ -39,7 +39,7 @@ Print what makes your shell complete parachute's commands with the Tab key. Once
   bash   parachute completion bash > ~/.local/share/bash-completion/completions/parachute
   zsh    parachute completion zsh > ~/.zfunc/_parachute, with `fpath+=~/.zfunc` before compinit in ~/.zshrc
   fish   parachute completion fish > ~/.config/fish/completions/parachute.fish
-Then open a new terminal.
+Make that folder first where there is none (`mkdir -p`), and open a new terminal afterwards.
 """
 
 
@@ -58,7 +58,7 @@ def parse(arguments: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     parser = make_parser()
     options = parser.parse_args(arguments)
     if not hasattr(options, "run"):
-        parser.print_help(sys.stderr)
+        getattr(options, "group", parser).print_help(sys.stderr)
         sys.exit(2)
     return _load(options.run), options
 
@@ -117,7 +117,7 @@ def _add_daemon(commands: argparse._SubParsersAction[_Parser]) -> None:
     service = _add(
         commands, "service", None, "run at login", "Let systemd (Linux) or launchd (macOS) start the daemon at login and keep it running."
     )
-    parts = service.add_subparsers(metavar="COMMAND", required=True)
+    parts = service.add_subparsers(metavar="COMMAND")
     _add(parts, "install", "setup:service_install", "install and start the service", "Install the service for you alone, and start it.")
     _add(
         parts,
@@ -151,7 +151,12 @@ def _add_daemon(commands: argparse._SubParsersAction[_Parser]) -> None:
 def _add_settings(commands: argparse._SubParsersAction[_Parser]) -> None:
     init = _add(commands, "init", "setup:init", "make a vault", "Make a new vault from the template, and remember it as yours.")
     init.add_argument("path", nargs="?", metavar="PATH", help="where (default: the setting `vault`, ~/Parachute)")
-    init.add_argument("--from", dest="older", metavar="FOLDER", help="take over an older server's settings and keys, after showing a plan")
+    init.add_argument(
+        "--from",
+        dest="older",
+        metavar="FOLDER",
+        help="an older server's vault, or the .parachute in it: take over its settings and keys, after showing which",
+    )
     init.add_argument("--yes", action="store_true", help="with --from: do it without being asked")
     vault = _add(commands, "vault", "setup:vault", "which vault", "Show which folder of notes is used, or choose another.")
     _json(vault)
@@ -179,7 +184,7 @@ def _add_settings(commands: argparse._SubParsersAction[_Parser]) -> None:
     ):
         _add(changed, name, f"setup:config_{name}", short, long).add_argument("key", metavar="KEY", help="as `parachute config` lists it")
     auth = _add(commands, "auth", None, "the login for the model", "Which login for Claude was found.")
-    parts = auth.add_subparsers(metavar="COMMAND", required=True)
+    parts = auth.add_subparsers(metavar="COMMAND")
     _json(_add(parts, "status", "setup:auth_status", "what was found", "Say where a login was looked for and found. Never shows it."))
     says = (
         "Keep a login in the home for a daemon that has no terminal's environment, as a service. It is typed, or piped in, and not shown."
@@ -190,7 +195,7 @@ def _add_settings(commands: argparse._SubParsersAction[_Parser]) -> None:
 
 def _add_keys(commands: argparse._SubParsersAction[_Parser]) -> None:
     keys = _add(commands, "keys", None, "who may use the API", "The keys that open the API to other devices and programs.")
-    parts = keys.add_subparsers(metavar="COMMAND", required=True)
+    parts = keys.add_subparsers(metavar="COMMAND")
     _json(
         _add(
             parts,
@@ -221,7 +226,7 @@ def _add_keys(commands: argparse._SubParsersAction[_Parser]) -> None:
 def _add_hooks(commands: argparse._SubParsersAction[_Parser]) -> None:
     about = "Programs of your own that are told what happens, and may object to what is about to."
     hooks = _add(commands, "hooks", None, "programs of your own that are told what happens", about)
-    parts = hooks.add_subparsers(metavar="COMMAND", required=True)
+    parts = hooks.add_subparsers(metavar="COMMAND")
     _json(_add(parts, "list", "hooks:hooks_list", "the hooks there are", "List the hooks, and say which of them do not run and why."))
     test = _add(
         parts,
@@ -269,7 +274,7 @@ def _add_loop(commands: argparse._SubParsersAction[_Parser]) -> None:
     runs.add_argument("-n", "--limit", type=int, default=20, metavar="N", help="how many (default: 20)")
     _json(runs)
     bubble = _add(commands, "bubble", None, "what a change sets off", "See what a change of a file would set off, or set it off.")
-    parts = bubble.add_subparsers(metavar="COMMAND", required=True)
+    parts = bubble.add_subparsers(metavar="COMMAND")
     for name, says in (
         ("plan", "print who would wake, in order, and the most it can cost"),
         ("run", "let those who watch FILE look at it now, and FILE itself at what it watches"),
@@ -308,7 +313,7 @@ def _add_agent_runs(commands: argparse._SubParsersAction[_Parser]) -> None:
 
 def _add_permissions(commands: argparse._SubParsersAction[_Parser]) -> None:
     about = "What agents ask for while they work, beyond what they were given. What nobody answers is denied."
-    parts = _add(commands, "permissions", None, "what agents ask you for", about).add_subparsers(metavar="COMMAND", required=True)
+    parts = _add(commands, "permissions", None, "what agents ask you for", about).add_subparsers(metavar="COMMAND")
     listed = _add(parts, "list", "permissions:permissions_list", "those that wait", "List what agents ask for, and what is always denied.")
     allow = _add(parts, "allow", "permissions:permissions_allow", "say yes", "Allow what an agent asks for, this once.")
     allow.add_argument("--session", action="store_true", help="for as long as the agent's session lasts")
@@ -323,7 +328,7 @@ def _add_permissions(commands: argparse._SubParsersAction[_Parser]) -> None:
 
 def _add_agents(commands: argparse._SubParsersAction[_Parser]) -> None:
     about = "The agents that there are, what each may do, and which of them a stranger's text could misuse."
-    parts = _add(commands, "agents", None, "which there are, and what they may", about).add_subparsers(metavar="COMMAND", required=True)
+    parts = _add(commands, "agents", None, "which there are, and what they may", about).add_subparsers(metavar="COMMAND")
     _json(_add(parts, "list", "agents:agents_list", "all agents", "List the agents, and whether each can run here."))
     says = "Say of each agent whether it has private data, strangers' text and a way out at once."
     _json(_add(parts, "audit", "agents:agents_audit", "which are exposed", says))
@@ -421,7 +426,7 @@ def _audit_filters(parser: _Parser, *, since: str | None) -> None:
 
 def _add_modules(commands: argparse._SubParsersAction[_Parser]) -> None:
     modules = _add(commands, "modules", None, "what extends the daemon", "Modules: folders of code that add routes, tools and agents.")
-    parts = modules.add_subparsers(metavar="COMMAND", required=True)
+    parts = modules.add_subparsers(metavar="COMMAND")
     _json(_add(parts, "list", "modules:modules_list", "the modules there are", "List the modules, and whether they run."))
     status = _add(parts, "status", "modules:modules_status", "how they run", "Show what modules serve, where they run, and what is wrong.")
     status.add_argument("name", nargs="?", metavar="NAME", help="only that module")
@@ -463,7 +468,7 @@ def _add_modules(commands: argparse._SubParsersAction[_Parser]) -> None:
 
 def _add_suggestions(commands: argparse._SubParsersAction[_Parser]) -> None:
     about = "Changes that agents and modules would make and may not. They are files in Suggestions/ too: ticking a box there is the same."
-    parts = _add(commands, "suggestions", None, "what agents would change", about).add_subparsers(metavar="COMMAND", required=True)
+    parts = _add(commands, "suggestions", None, "what agents would change", about).add_subparsers(metavar="COMMAND")
     listed = _add(parts, "list", "suggestions:suggestions_list", "those that wait", "List the suggestions that wait for you.")
     listed.add_argument("--all", action="store_true", help="earlier ones too, and how often each agent's were accepted")
     show = _add(parts, "show", "suggestions:suggestions_show", "one of them", "Show what a suggestion would change, and why.")
@@ -489,7 +494,7 @@ def _add_suggestions(commands: argparse._SubParsersAction[_Parser]) -> None:
 
 def _add_sandbox(commands: argparse._SubParsersAction[_Parser]) -> None:
     about = "Agents with a shell run in containers, which Docker makes. They need no daemon to be looked at."
-    parts = _add(commands, "sandbox", None, "where agents with a shell run", about).add_subparsers(metavar="COMMAND", required=True)
+    parts = _add(commands, "sandbox", None, "where agents with a shell run", about).add_subparsers(metavar="COMMAND")
     build = _add(parts, "build", "sandbox:sandbox_build", "make their image", "Make the image that agents with a shell run in.")
     build.add_argument("--offline", action="store_true", help="of this machine's own programs, mounted read only; needs no network")
     doctor = _add(parts, "doctor", "sandbox:sandbox_doctor", "try it all", "Try each part that sandboxes stand on, and say what to do.")
@@ -520,7 +525,7 @@ def _add_notes(commands: argparse._SubParsersAction[_Parser]) -> None:
 
 def _add_contexts(commands: argparse._SubParsersAction[_Parser]) -> None:
     contexts = _add(commands, "contexts", None, "what agents are told", "The context files that agents are told of.")
-    parts = contexts.add_subparsers(metavar="COMMAND", required=True)
+    parts = contexts.add_subparsers(metavar="COMMAND")
     migrate = _add(
         parts,
         "migrate",
@@ -534,8 +539,7 @@ def _add_contexts(commands: argparse._SubParsersAction[_Parser]) -> None:
 
 def _add(commands: argparse._SubParsersAction[_Parser], name: str, run: str | None, short: str, long: str) -> _Parser:
     parser = commands.add_parser(name, help=short, description=long)
-    if run is not None:
-        parser.set_defaults(run=run)
+    parser.set_defaults(**({"group": parser} if run is None else {"run": run}))
     return parser
 
 

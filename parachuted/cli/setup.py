@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from parachuted.agents import choose_backend, describe_credentials, find_credential
+from parachuted.agents import SEE_STATUS, choose_backend, describe_credentials, find_credential
 from parachuted.agents.credentials import LOGIN_FILE, find_login_environment, keep_login
 from parachuted.bundled import bundled_folder
 from parachuted.cli.client import home_of
@@ -39,6 +39,7 @@ def init(options: Namespace) -> int:
         return _init_from(options)
     if options.path is None:
         say(make_vault(load({}).vault))
+        say("`parachute start` watches it.")
         return 0
     vault = Path(options.path).expanduser().resolve()
     say(make_vault(vault))
@@ -74,7 +75,7 @@ def make_vault(vault: Path) -> str:
     if vault.is_dir() and any(vault.iterdir()):
         return f"{vault} is there already, and is left as it is."
     try:
-        shutil.copytree(bundled_folder("vault-template"), vault, dirs_exist_ok=True)
+        shutil.copytree(bundled_folder("vault-template"), vault, copy_function=shutil.copyfile, dirs_exist_ok=True)
     except OSError as error:
         raise ParachuteError(f"the vault {vault} cannot be made: {error.strerror or error}") from error
     return f"Made {vault}, with a few notes to begin with."
@@ -184,7 +185,10 @@ def auth_status(options: Namespace) -> int:
         say(f"The daemon (pid {record['pid']}, watching {record['vault']}):")
     for one in logins["looked"]:
         say(f"{'found  ' if one['found'] else 'nothing'}  {one['place']}: {one['why']}")
-    say(f"Agent: {logins['agent']}.")
+    say(f"Agent: {logins['agent'].removesuffix(SEE_STATUS)}.")
+    if logins["agent"].endswith(SEE_STATUS):
+        say("To use a model: log in with Claude Code, `parachute auth set ANTHROPIC_API_KEY`, or `parachute config set agent.base_url`")
+        say("with the address of a local model; then `parachute restart`.")
     for difference in find_login_differences(record, logins) if record is not None else ():
         say(f"note  {difference}")
     return 0

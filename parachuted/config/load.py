@@ -209,7 +209,7 @@ def _unknown(name: str, known: Sequence[str]) -> str:
         return f"{name} has settings of its own, such as {held[0]}, and no value"
     spellings = {spelling: key for key in known for spelling in (key.rpartition(".")[2].lower(), key.lower())}
     near = difflib.get_close_matches(name.lower(), spellings, n=1)
-    return f"{name} is no setting{f'; did you mean {spellings[near[0]]}?' if near else ''}"
+    return f"{name} is no setting; {f'did you mean {spellings[near[0]]}?' if near else '`parachute config` lists them'}"
 
 
 def _absolute(text: str, env: Mapping[str, str]) -> str:

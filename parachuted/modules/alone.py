@@ -31,6 +31,7 @@ from parachuted.search import Search
 from parachuted.vault import Author, History, Index, Objects, Scanner, Store, VaultRoot
 
 _SETTLED_S = 10.0
+_SLOW_S = 1.0  # what asyncio's debug mode, which unittest switches on, complains of; a module's start on a busy machine is no fault
 
 
 class Alone:
@@ -108,6 +109,7 @@ async def running_module(
     `config` is what a person would have written for it in modules.yaml; `interfaces` are objects that other modules would provide;
     `answers` says what an agent of its answers to a prompt, since no model is asked.
     """
+    asyncio.get_running_loop().slow_callback_duration = _SLOW_S
     with tempfile.TemporaryDirectory(prefix="parachute-alone-") as private:
         copy = Path(private) / "module"
         await asyncio.to_thread(shutil.copytree, folder, copy, ignore=shutil.ignore_patterns(*LITTER))

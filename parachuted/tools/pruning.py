@@ -59,7 +59,8 @@ class Pruning:
         self._size = None
         with contextlib.suppress(ParachuteError, OSError):  # told by the next pass, if it lasts
             await self.size()
-        log.info("the history was pruned", extra=asdict(pruned))
+        if pruned.writes or pruned.runs or pruned.texts:
+            log.info("the history was pruned", extra=asdict(pruned))
         return pruned
 
     @property

@@ -428,7 +428,7 @@ class Store:
         except swap.MovedBaseError as error:
             theirs = self._root.read(path).data
             raise ConflictError(
-                f"{printable(path)} holds something else; nothing was written", base=base, ours=ours, theirs=theirs
+                f"{printable(path)} exists with other content; nothing was written", base=base, ours=ours, theirs=theirs
             ) from error
 
     def _resolved(self, path: VaultPath) -> VaultPath:

@@ -55,6 +55,7 @@ def test_plan_and_why_take_a_path_in_the_vault_or_on_the_disk(running: Typed, tm
         assert "curator" in running.does("why", f"{spelling}:{number}", cwd=cwd), spelling
     assert running.does("bubble", "plan", "AGENTS.md", cwd=vault / "Projects/garden").startswith(f"A change of {GARDEN} ")
     assert running.does("bubble", "plan", GARDEN, cwd=vault / "Projects/garden").startswith(f"A change of {GARDEN} ")
+    assert running.does("bubble", "plan", "Welcome.md") == "A change of Welcome.md wakes nobody and costs nothing.\n"
     assert "is not in the vault" in running.fails(1, "why", "/etc/passwd")
     assert "is not in the vault" in running.fails(1, "why", "../../x")
 

@@ -37,11 +37,11 @@ def test_a_key_is_made_listed_and_revoked_with_no_daemon(typed: Typed):
     (key,) = KEY.findall(said)
 
     assert said.startswith("my phone (k_")
-    assert "may read,write daily in Daily/**; it ends 20" in said
+    assert "may read and write daily in Daily/**; it ends 20" in said
     assert stat.S_IMODE((typed.home / "keys.yaml").stat().st_mode) == 0o600
     assert key not in (typed.home / "keys.yaml").read_text()
     listed = typed.does("keys", "list")
-    assert "my phone  read,write daily in Daily/**  never" in listed
+    assert "my phone  read and write daily in Daily/**  never" in listed
     assert key not in listed
     assert "sha256" not in listed + json.dumps(typed.json("keys", "list"))
     assert typed.does("keys", "revoke", "my phone").startswith("Revoked k_")

@@ -14,7 +14,7 @@ def test_a_note_is_made_found_and_read(running: Typed):
     running.until(lambda: running.json("search", "zanzibar")["results"])
 
     assert "Inbox/Stilts.md\n    # Stilts The zanzibar walk." in running.does("search", "zanzibar", "--in", "Inbox")
-    assert running.does("search", "zanzibar", "--in", "Projects") == "Nothing is found.\n"
+    assert running.does("search", "zanzibar", "--in", "Projects") == "No note was found.\n"
     assert running.does("read", "Inbox/Stilts.md").endswith("- x\n## End\n")
     assert running.does("read", "Inbox/Stilts", "--section", "facts") == "## Facts\n- tall\n\n### Deeper\n- x\n"
     assert running.json("read", "Inbox/Stilts")["title"] == "Stilts"
@@ -24,7 +24,7 @@ def test_what_is_there_is_not_replaced_and_what_is_not_there_is_said(running: Ty
     running.does("new", "Inbox/Once")
 
     assert running.does("read", "Inbox/Once") == "# Once\n"
-    assert "holds something else" in running.fails(1, "new", "Inbox/Once", "other")
+    assert "exists with other content" in running.fails(1, "new", "Inbox/Once", "other")
     assert running.does("read", "Inbox/Once") == "# Once\n"
     assert "Inbox/Never.md" in running.fails(1, "read", "Inbox/Never")
     assert "has no section Facts" in running.fails(1, "read", "Inbox/Once", "--section", "Facts")

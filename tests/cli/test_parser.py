@@ -54,6 +54,14 @@ def test_the_help_of_every_command_reads_as_documentation(words):
         assert action.help or isinstance(action, argparse._SubParsersAction), action
 
 
+@pytest.mark.parametrize("words", [words for words in ALL if not ALL[words].get_default("run")], ids=" ".join)
+def test_a_group_without_a_command_lists_its_commands_and_is_wrong_use(words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(list(words))
+
+    assert (ended.value.code, capsys.readouterr()) == (2, ("", ALL[words].format_help()))
+
+
 def test_an_audit_of_a_type_that_there_is_not_is_wrong_use_and_lists_the_types(capsys):
     for words in (["audit", "--type", "zzz"], ["audit", "graph", "--type", "zzz"]):
         with pytest.raises(SystemExit) as ended:

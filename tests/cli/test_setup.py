@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -34,7 +35,9 @@ def test_init_makes_a_vault_from_the_template_and_remembers_it(run, tmp_path):
 
 
 def test_init_without_a_path_makes_the_vault_of_the_settings(run, tmp_path):
-    assert run("init")[1].startswith(f"Made {tmp_path / 'Parachute'}")
+    began = time.time()
+    assert run("init")[1] == f"Made {tmp_path / 'Parachute'}, with a few notes to begin with.\n`parachute start` watches it.\n"
+    assert min(note.stat().st_mtime for note in (tmp_path / "Parachute").rglob("*.md")) >= began - 1, "the notes are new"
     made = str(tmp_path / "Parachute")
     assert json.loads(run("vault", "--json")[1]) == {"vault": made, "exists": True, "settings": made}
 
@@ -118,7 +121,7 @@ def test_auth_status_without_a_login_says_where_it_looked(run):
 
     assert code == 0
     assert said.count("nothing  ") >= 3
-    assert "Agent: offline" in said
+    assert "Agent: offline, with no model, since no login was found.\nTo use a model: " in said
 
 
 def test_service_status_is_told_as_text_and_as_a_document(run, monkeypatch, tmp_path):

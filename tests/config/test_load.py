@@ -72,7 +72,7 @@ def test_all_mistakes_are_told_at_once_with_their_places(home):
         "config.yaml line 1: port should be a valid integer, not 'abc'",
         "PARACHUTE_PROT is no setting; did you mean PARACHUTE_PORT?",
         "PARACHUTE_AGENT_CONCURRENCY: agent.concurrency should be a valid integer, not '1.5'",
-        "--frob: frob is no setting",
+        "--frob: frob is no setting; `parachute config` lists them",
         "--agent-backend: agent.backend should be 'auto', 'claude' or 'offline', not 'gpt'",
     ]
 

@@ -97,7 +97,7 @@ def test_a_write_on_behalf_of_a_caller_is_told_as_the_callers(desk):
 
 def test_a_write_that_failed_is_none(desk):
     desk.store.create(NOTE, b"one\n", AGENT)
-    with pytest.raises(Exception, match="holds something else"):
+    with pytest.raises(Exception, match="exists with other content"):
         desk.store.create(NOTE, b"two\n", AGENT)
 
     assert len(desk.kept.events) == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,17 @@ async def test_the_journal_of_the_prd_is_tried_alone(vault):
         assert await daily.tool("daily-journal", query="kim") == ["Daily/entries/e1.md"]
         assert ("daily.entry.created", {"entry_id": "e1", "content": "Met Kim.", "entry_path": "Daily/entries/e1.md"}) in daily.published
     assert "Met Kim." in (vault / "Daily/entries/e1.md").read_text()
+
+
+def test_unittests_debug_mode_does_not_complain_of_a_start_on_a_busy_machine(vault, caplog):
+    async def use() -> None:
+        async with running_module(EXAMPLES / "daily", vault=vault):
+            time.sleep(0.15)  # noqa: ASYNC251  what asyncio calls slow
+
+    with asyncio.Runner(debug=True) as runner:
+        runner.run(use())
+
+    assert not [record for record in caplog.records if "took" in record.getMessage()]
 
 
 async def test_what_anybody_puts_into_the_vault_meanwhile_is_there(vault, tmp_path):

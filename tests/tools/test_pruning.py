@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -62,6 +63,15 @@ async def test_it_is_done_soon_after_the_start_and_then_daily_by_the_clock(monke
         now[0] += timedelta(hours=1)
         await until(lambda: len(retention.passes) == 2)
         running.cancel()
+
+
+async def test_a_pass_that_dropped_nothing_is_not_worth_a_line_of_the_log(caplog: pytest.LogCaptureFixture):
+    caplog.set_level("INFO")
+    await pruning(Counting(), {}).prune()
+    assert not caplog.records
+
+    await pruning(Counting(lambda _self: replace(NOTHING, texts=1)), {}).prune()
+    assert [record.getMessage() for record in caplog.records] == ["the history was pruned"]
 
 
 async def test_who_ends_it_waits_for_the_pass_which_is_told_to_end():
