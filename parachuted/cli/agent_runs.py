@@ -28,7 +28,7 @@ def stop_agents(options: Namespace) -> int:
         return 0
     say(f"Ended: {count(len(answer['stopped']), 'run')}{': ' + ', '.join(answer['stopped']) if answer['stopped'] else ''}.")
     if answer["paused"]:
-        say("No run begins until `parachute resume`; what was being done is then done anew.")
+        say("No run begins until `parachute resume`; what was being done is done again then.")
     return 0
 
 

@@ -250,7 +250,7 @@ def _say_reason(run: Any, chain: Any) -> None:  # noqa: ANN401  JSON
     for earlier in chain:
         say(f"  which followed from {earlier['id']} on {earlier['watcher']} by {earlier['agent']}: {earlier['reason']}")
     for cause in run["causes"]:
-        say(f"  begun by {_cause(cause)}")
+        say(f"  started by {_cause(cause)}")
     if run.get("suggestion"):
         suggestion = run["suggestion"]
         say(f"  suggested by {suggestion['source_agent']} as {suggestion['id']}, approved by {suggestion['resolved_by']}")

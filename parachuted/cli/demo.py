@@ -86,7 +86,7 @@ def _show_why(vault: Path, run: str) -> None:
     say(f"  {lines[number - 1].strip()}")
     if document is not None:
         cause = document["causes"][0]
-        say(f"  by {document['agent']} ({document['backend']}) in {run}, begun by your change of {cause['path']}")
+        say(f"  by {document['agent']} ({document['backend']}) in {run}, started by your change of {cause['path']}")
 
 
 def _save(path: Path, text: str) -> None:

@@ -295,7 +295,7 @@ def _add_agent_runs(commands: argparse._SubParsersAction[_Parser]) -> None:
         "stop-agents",
         "agent_runs:stop_agents",
         "end all agents at once",
-        "End every agent that is at work, and begin none until `resume`. What a curator was doing is taken back and done anew then.",
+        "End every agent that is at work, and start none until `resume`. What a curator was doing is taken back, and done again then.",
     )
     stop.add_argument("--go-on", action="store_true", help="end them, and let new runs begin")
     _json(stop)

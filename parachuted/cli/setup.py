@@ -203,7 +203,7 @@ def auth_set(options: Namespace) -> int:
         raise ParachuteError("a login is one line of printable characters")
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     keep_login(home, options.name, secret)
-    say(f"{options.name} is {'kept in' if secret else 'not in'} {home / LOGIN_FILE}; `parachute restart` takes it up.")
+    say(f"{options.name} is {'kept' if secret else 'no longer kept'} in {home / LOGIN_FILE}; `parachute restart` makes that count.")
     return 0
 
 

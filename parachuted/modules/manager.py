@@ -289,7 +289,7 @@ class Modules:
                 self._watchdog.forget(name)
                 self._publishing.withdraw(name)
                 return
-        log.info("a module has begun", extra={"of": name, "version": version})
+        log.info("a module is running", extra={"of": name, "version": version})
         self._bus.publish("module.enabled", name=name, version=version, hash=kept.approved.digest)
 
     async def _ask(self, approved: Approved) -> None:

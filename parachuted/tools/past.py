@@ -92,7 +92,9 @@ class Past:
     def _told(self, version: Version, before: Version | None, sees: Callable[[str], bool]) -> Told:
         """What a version differs from is compared with where it is seen too."""
         text = self._text(version.digest)
-        last = b"" if before is None else self._text(before.digest) if sees(before.path) else None
+        last = b"" if before is None and version.kind == "created" else None
+        if before is not None and sees(before.path):
+            last = self._text(before.digest)
         changed = count_changed(last, text) if text is not None and last is not None else None
         added, removed = changed if changed is not None else (None, None)
         return Told(version=version, added=added, removed=removed, kept=version.digest is not None and version.digest in self._objects)

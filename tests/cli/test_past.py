@@ -26,6 +26,12 @@ def test_the_versions_of_a_file_are_a_table(running: Typed):
     assert "is not in the vault" in running.fails(1, "history", "nowhere.md")
 
 
+def test_a_change_of_a_text_that_is_not_known_is_not_counted_in_lines(running: Typed):
+    first = running.json("history", GARDEN)["versions"][-1]
+
+    assert (first["kind"], first["by"], first["added"], first["removed"]) == ("changed", "person", None, None)
+
+
 def test_what_a_run_changed_is_shown_file_by_file(running: Typed):
     run = run_of(running)
     told = running.does("diff", run)
