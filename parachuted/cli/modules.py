@@ -105,7 +105,7 @@ def modules_remove(options: Namespace) -> int:
         say("Nothing was removed.")
         return 1
     removed = _do("DELETE", options.name, None, lambda actions: actions.remove(options.name))
-    stays = "" if removed["folder_removed"] else "; its folder stays in the vault, since it is not what was installed, or not any more"
+    stays = "" if removed["folder_removed"] else "; its folder stays in the vault: it was made there, or changed after it was installed"
     say(f"{options.name} is removed{stays}.")
     return 0
 

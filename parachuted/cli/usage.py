@@ -40,7 +40,8 @@ def usage(options: Namespace) -> int:
         limits = spent["limits"]
         hour = f"${spent['usd_last_hour']:.4f} of ${limits['usd_per_hour']:g} in the last hour"
         say(f"limits   {hour}, ${spent['usd_last_day']:.4f} of ${limits['usd_per_day']:g} in the last 24 hours")
-        say(f"         ${limits['usd_per_run']:g} a run, ${limits['usd_per_cause']:g} for all that one change leads to")
+        per_run = f"${limits['usd_per_run']:g} a run, " if limits["usd_per_run"] else ""  # none where no model is asked
+        say(f"         {per_run}${limits['usd_per_cause']:g} for all that one change leads to")
     for name, said in _WINDOWS.items():
         if answer[name] is not None:
             until = f", until {when(answer[name]['resets_at'])} UTC" if answer[name]["resets_at"] else ""
