@@ -82,15 +82,20 @@ class Shelf:
         author = Author(by=WRITER, causes=suggestion.causes)
         for _ in range(_ATTEMPTS):
             try:
-                present = self._store.read(path, keep=True)
-                if present.data != data:
-                    self._store.replace(path, data, author, base=present.digest)
-            except NotFoundError:
-                if suggestion.is_pending:
-                    self._store.create(path, data, author)
+                self._write(path, data, author, may_create=suggestion.is_pending)
             except ConflictError:
                 continue
             return
+
+    def _write(self, path: VaultPath, data: bytes, author: Author, *, may_create: bool) -> None:
+        try:
+            present = self._store.read(path, keep=True)
+        except NotFoundError:
+            if may_create:
+                self._store.create(path, data, author)
+            return
+        if present.data != data:
+            self._store.replace(path, data, author, base=present.digest)
 
     def say(self, record: Record, words: str) -> Record:
         """Write words into its file, boxes empty."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from parachuted.errors import NotFoundError
 from parachuted.suggestions.applying import Planned
 from parachuted.suggestions.shelf import shown_of
 from parachuted.vault import VaultPath
@@ -24,6 +25,27 @@ async def test_what_a_person_wrote_in_the_file_is_in_the_history_when_it_is_writ
     await office.suggestions.reject(made.id)
     before = [office.objects.get(write.before) for write in office.history.writes_of(str(file.relative_to(office.vault))) if write.before]
     assert any(b"my own words" in text for text in before)
+
+
+async def test_a_file_that_another_thread_has_made_in_that_moment_is_written_and_no_conflict(office, monkeypatch):
+    read, create, creations = office.store.read, office.store.create, []
+
+    def not_there_yet(path, **options):
+        if path.folder == "Suggestions" and not creations:
+            raise NotFoundError(f"{path} is not in the vault")
+        return read(path, **options)
+
+    def create_behind_another(path, data, author):
+        creations.append(path)
+        create(path, data, author)
+        return create(path, data, author)
+
+    monkeypatch.setattr(office.store, "read", not_there_yet)
+    monkeypatch.setattr(office.store, "create", create_behind_another)
+    made = await office.propose("a.md", {"text": "x\n"}, "create")
+
+    assert len(creations) == 1
+    assert office.paper(made).is_file()
 
 
 async def test_of_those_resolved_long_ago_the_names_alone_are_kept_and_never_come_back(office, monkeypatch):
