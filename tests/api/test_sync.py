@@ -249,7 +249,7 @@ async def test_a_push_with_a_base_is_merged_or_told_as_a_conflict_in_a_200(live:
     save(tree / "Daily/plan.md", text)
     async with live() as life:
         pulled = (await pull(life, "plan.md"))["plan.md"]
-        await life.until(lambda: pulled["hash"] in life.daemon._objects)
+        await life.until(lambda: life.daemon._objects.has_stood("Daily/plan.md", pulled["hash"]))
         save(tree / "Daily/plan.md", text.replace("line 1\n", "theirs\n"))
         merged = await push(life, {"path": "plan.md", "content": text.replace("line 7\n", "ours\n"), "base_hash": pulled["hash"].upper()})
         clash = await push(life, {"path": "plan.md", "content": text.replace("line 1\n", "ours\n"), "base_hash": pulled["hash"]})
