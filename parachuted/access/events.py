@@ -52,7 +52,7 @@ class EventShape(Protocol):
 
 
 class EventValues:
-    """What is so of an event's data whoever listens: looked at when the first listener asks, and no further than needed."""
+    """What holds of an event's data for every listener: worked out when the first one asks, and no further than needed."""
 
     __slots__ = ("_data", "_is_plain", "_kind", "_paths")
 

@@ -91,7 +91,7 @@ def compose(note: Note, digest: str, before: Sequence[str] | None) -> str:
 
 
 def is_same(note: Note, digest: str) -> bool:
-    """Whether the section says this already, and nobody has edited it."""
+    """Whether the section says this already, and has not been edited."""
     present = find_generated(note)
     return present is not None and not present.is_edited and present.inside == _lines(digest)
 
@@ -114,7 +114,7 @@ def _listed(watcher: str, extracts: Iterable[Extract], style: LinkStyle) -> list
 
 
 def _folded(watcher: str, extracts: Iterable[Extract], style: LinkStyle) -> list[str]:
-    """By folder, so that an editor can fold them; a context file is told beside its folder's."""
+    """By folder, so that an editor can fold them; a context file is listed beside its folder's."""
     lines = []
     for folder, group in groupby(sorted(extracts, key=lambda one: (_place(one.path), one.path)), lambda one: _place(one.path)):
         found = list(group)
@@ -133,7 +133,7 @@ def _bullet(watcher: str, extract: Extract, style: LinkStyle) -> str:
 
 
 def _entries(watcher: str, changes: Sequence[ChangedNote], style: LinkStyle) -> Iterator[tuple[str, tuple[News, ...]]]:
-    """Each thing to tell: its first line, and what is told below. Notes that moved with their folder are one thing."""
+    """Each piece of news: its first line, and the lines below it. Notes that moved with their folder are one piece."""
     folders = Counter(way for change in changes if (way := _way(change)))
     for change in changes:
         way = _way(change)
@@ -171,7 +171,7 @@ def _head(watcher: str, change: ChangedNote, style: LinkStyle) -> str:
 
 
 def _entry(head: str, news: Sequence[News]) -> list[str]:
-    """One line where one thing is told, else one below for each, and below that the items of a part that has several."""
+    """One line for a single piece of news, else one below for each, and below that the items of a part that has several."""
     if sum(len(one.items) for one in news) <= 1:
         return [": ".join([head, *(_said(one, one.items[0]) for one in news)])]
     lines = [head]

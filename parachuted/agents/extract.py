@@ -31,7 +31,7 @@ _TAGS_AT_END = re.compile(r"(?:\s+#[^\s#]+)++\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extract:
-    """What is told of one watched note, each a plain line."""
+    """What to say of one watched note, each a plain line."""
 
     path: str
     title: str

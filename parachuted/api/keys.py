@@ -195,7 +195,7 @@ class Keys:
         return {"require_auth": self._door.mode, "auth_mode": self._door.mode, "key_count": len(self._door.ring.keys)}
 
     def _refuse_unknown(self, scopes: tuple[Scope, ...]) -> None:
-        """Raises ValueError for a scope on what is no module: a misspelled one would open nothing, without a word."""
+        """Raises ValueError for a scope on an unknown module: a misspelled one would silently open nothing."""
         known = [*KNOWN_MODULES, *(one.name for one in self._parts.modules.status())]
         unknown = next((one.module for one in scopes if one.module not in known), None)
         if unknown is not None:

@@ -97,7 +97,7 @@ class Polled:
         return json_answer({"status": "ok", "count": len(self._jobs())})
 
     async def usage(self, call: Call) -> web.Response:
-        """`GET /api/usage[?days=N]`. What the account has left is known from the model's answers; nobody is asked for it."""
+        """`GET /api/usage[?days=N]`. What the account has left is known from the model's answers; no request is made for it."""
         now, days = time.monotonic(), call.query(UsageQuery).days
         counted, known, spent = self._usage.get(days, (-_USAGE_IS_KEPT_S, {}, None))
         if now - counted >= _USAGE_IS_KEPT_S:

@@ -261,7 +261,7 @@ class Suggestions:
         return all(map(call.reading.sees, self._parts.suggestions.paths_of(suggestion))) and self._quotes_theirs(call, suggestion)
 
     def _quotes_theirs(self, call: Call, suggestion: Suggestion) -> bool:
-        """Whether every note that the agents were shown exists for the caller; of a run that goes on nobody knows."""
+        """Whether every note that the agents were shown exists for the caller; of a run that goes on it is not known yet."""
         if call.grant.alternatives is None:
             return True
         runs = [self._parts.history.run(one.run) for one in (suggestion, *self._parts.suggestions.parts_of(suggestion)) if one.run]

@@ -18,8 +18,8 @@ class Review:
     """One open difference. `base`: digest of the text last seen (None: no file); `asked`: a person wants it looked at, changed or not.
 
     With the watcher itself as `path` it is a wish that all be looked at that the watcher watches.
-    `source` is where the file was when it was last seen under another path; `target` where it has been moved, where nobody watches it for
-    this watcher; `reviewing` the digest an agent is looking at ("": no file).
+    `source` is where the file was when it was last seen under another path; `target` where it has been moved, where this watcher does
+    not watch it; `reviewing` the digest an agent is looking at ("": no file).
     `is_in_conflict`: the present text has conflict markers, and is shown to no agent until they are resolved.
     """
 

@@ -74,7 +74,7 @@ def _scopes(words: list[str] | None, paths: list[str] | None) -> tuple[Scope, ..
 
 
 def _refuse_unknown(scopes: tuple[Scope, ...]) -> None:
-    """Raises ValueError for a scope on what is no module: a misspelled one would open nothing, without a word."""
+    """Raises ValueError for a scope on an unknown module: a misspelled one would silently open nothing."""
     if {scope.module for scope in scopes} <= set(KNOWN_MODULES):
         return
     from parachuted.modules.ledger import Ledger

@@ -1,4 +1,4 @@
-"""Older server: what an earlier server kept in a folder of its own, as settings and keys of ours. The folder itself is only read."""
+"""Older server: what an earlier server kept in a folder of its own, as settings and keys of this one. The folder itself is only read."""
 
 from __future__ import annotations
 

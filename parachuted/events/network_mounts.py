@@ -1,4 +1,4 @@
-"""Network mounts: whether a folder lies on a file system that other machines change, of which inotify is told nothing.
+"""Network mounts: whether a folder lies on a file system that other machines change, of which inotify hears nothing.
 
 Linux alone tells what is mounted in a file; elsewhere no file system is known to be one, and the canary has to do.
 """

@@ -1,4 +1,4 @@
-"""Claude tools: a call of a tool of ours as a hook that was written for Claude Code is told of it.
+"""Claude tools: a call of one of our tools, in the form that a hook written for Claude Code expects.
 
 `Write|Edit` is asked about `update_context`, and reads `tool_input` as Claude Code has it; arguments that it changes come back in ours.
 """
@@ -57,7 +57,7 @@ OUR_TOOLS: Mapping[str, tuple[_Counterpart, ...]] = MappingProxyType(
 
 
 def forms(occurrence: Occurrence) -> Iterator[Occurrence]:
-    """The occurrence under each name that it has, ours first. All but a call of a tool of ours has one."""
+    """The occurrence under each name that it has, ours first. Only a call of one of our tools has several."""
     name = occurrence.data.get("tool_name")
     if occurrence.event not in TOOL_EVENTS or not isinstance(name, str):
         yield occurrence

@@ -273,7 +273,7 @@ class Hooks:
     async def _run(
         self, hook: Hook, occurrence: Occurrence, stdin: bytes | None = None, *, is_background: bool = False
     ) -> tuple[Answer, Record]:  # fmt: skip
-        """Run it on what it is told of the occurrence, or on `stdin`."""
+        """Run it on the occurrence's document, or on `stdin`."""
         told = (self._matches[hook.id](occurrence) if hook.id in self._matches else None) or occurrence
         stdin = encode(document(told)) if stdin is None else stdin
         refusal = self._refusal(hook)

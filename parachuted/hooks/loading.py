@@ -28,7 +28,7 @@ _OTHERS = 0o022
 class HookSet:
     """The hooks in the order of their declaration, and in a sentence each what is wrong.
 
-    `closed` are the events that a hook guards which cannot be started as it is declared, each with why: nobody can be asked about them.
+    `closed` are the events that a hook guards which cannot be started as it is declared, each with why: there is no hook to ask about them.
     """
 
     hooks: tuple[Hook, ...] = ()
@@ -37,7 +37,7 @@ class HookSet:
 
 
 class _RefusedError(Exception):
-    """There is something, and nobody knows what it says."""
+    """There is something, and it cannot be read."""
 
 
 def load_hooks(home: Path, *, vault: Path | None = None, places: Mapping[str, str] | None = None) -> HookSet:

@@ -30,7 +30,7 @@ _NO_PATH = frozenset({
 
 
 Match = Callable[[Occurrence], Occurrence | None]
-"""The occurrence as a hook is told of it; None: the hook is not meant."""
+"""The occurrence as the hook receives it; None: the hook does not match."""
 
 
 def compile_hook(hook: Hook) -> Match:

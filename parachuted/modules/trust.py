@@ -140,7 +140,7 @@ class Trust:
         return self.entry(name)
 
     def remove(self, name: str) -> bool:
-        """Forget it, with its copies. Whether its folder went too: only what `install` put there, and nobody changed since.
+        """Forget it, with its copies. Whether its folder went too: only what `install` put there, unchanged since.
 
         What a person wrote for it in modules.yaml, `config` and `agents`, stays.
         """

@@ -34,7 +34,7 @@ def check_control_folder(root: VaultRoot, audit: AuditFolder, head: Head) -> dic
 
 def conflict_copies(paths: Iterable[str]) -> list[dict[str, str]]:
     """The conflict copies among these paths, each as a note of the doctor's."""
-    message = "a conflict copy, which wakes nobody and watches nothing: take over what it has, then delete it"
+    message = "a conflict copy, which wakes no watcher and watches nothing: take over what it has, then delete it"
     return [{"path": printable(path), "code": "conflict-copy", "message": message} for path in sorted(paths) if is_conflict_copy(path)]
 
 

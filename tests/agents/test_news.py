@@ -1,4 +1,4 @@
-"""News: what is told of the difference between two texts."""
+"""News: what the digest says of the difference between two texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Idle: a hook that can never run is told of, with the reason, where a person lists hooks."""
+"""Idle: a hook that can never run is listed with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conflicts: what a sync program or git could not merge wakes nobody and is shown to no agent, until a person has resolved it."""
+"""Conflicts: what a sync program or git could not merge wakes no watcher and is shown to no agent until a person has resolved it."""
 
 from __future__ import annotations
 

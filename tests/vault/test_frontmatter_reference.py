@@ -8,7 +8,7 @@ import frontmatter
 import pytest
 import yaml
 from frontmatter.default_handlers import YAMLHandler
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from parachuted.vault.note import parse_note
@@ -108,7 +108,9 @@ def test_what_python_frontmatter_reads_we_read_the_same(lines, eol, end):
 def test_what_python_frontmatter_writes_we_read_as_it_was_meant(metadata, content):
     post = frontmatter.Post(content)
     post.metadata = metadata
-    found, body = read(frontmatter.dumps(post).encode())
+    written = frontmatter.dumps(post)
+    assume(frontmatter.loads(written).metadata == metadata)  # it strips its own block, and with it a last value's no-break space
+    found, body = read(written.encode())
 
     assert found == metadata
     assert body == content.replace("\r\n", "\n").strip()
