@@ -2,11 +2,11 @@
 #   make run [VAULT=~/Notes] [PORT=3333]     make bench      figures, as a table and JSON
 #   make test [ARGS="tests/vault -x"]        make torture    the crash and property tests at full size
 #   make lint                                make wheel      dist/parachuted-*.whl
-#   make clean
+#   make docs       the site, in build/docs  make clean
 # Written for GNU make 3.81, which macOS has.
 
 BIN := .venv/bin
-.PHONY: run test lint bench torture wheel clean FORCE
+.PHONY: run test lint docs bench torture wheel clean FORCE
 .DEFAULT_GOAL := run
 
 # The environment is made again where pyproject.toml changed, the folder was moved, or its Python is gone.
@@ -25,6 +25,9 @@ test: .venv/installed-test
 
 lint: .venv/installed-test
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
+
+docs: .venv/installed-test
+	@$(BIN)/python docs/generate.py && $(BIN)/python -m mkdocs build --clean && ls build/docs/index.html
 
 bench: .venv/installed-test
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -1,4 +1,4 @@
-"""modules/README: every table is held against the code, and its modules are run."""
+"""modules/README and its tutorial: every table is held against the code, and its modules are run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from parachuted.modules.skeleton import new_module
 from parachuted.testing import Alone, running_module
 from tests.modules.paper import Paper, loaded
 
-README = (Path(__file__).resolve().parent.parent / "modules/README.md").read_text("utf-8")
+ROOT = Path(__file__).resolve().parent.parent
+README = "\n".join(
+    (ROOT / page).read_text("utf-8") for page in ("modules/README.md", "docs/modules-tutorial.md", "docs/modules-testing.md")
+)
 
 
 def table(head: str) -> list[list[str]]:
@@ -100,7 +103,8 @@ def test_the_first_module_is_what_the_command_makes(shopping: Path):
 
 
 def test_the_commands_can_be_typed():
-    lines = [line for one in re.findall(r"^```sh\n(.*?)^```", README, re.MULTILINE | re.DOTALL) for line in one.splitlines()]
+    lines = [line for one in re.findall(r"^```(?:sh|bash)\n(.*?)^```", README, re.MULTILINE | re.DOTALL) for line in one.splitlines()]
+    lines = [line for line in lines if line.startswith("parachute ")]
     lines += re.findall(r"`(parachute [^`]+)`", README)
 
     for line in lines:

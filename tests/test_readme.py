@@ -1,4 +1,4 @@
-"""README: every table is held against the code, and what it tells people to type can be typed."""
+"""README and docs/: what they tell people to type can be typed, and prints what they say."""
 
 from __future__ import annotations
 
@@ -7,40 +7,41 @@ import asyncio
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import time
 from asyncio.subprocess import PIPE, STDOUT
+from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from parachuted.bubbling.patterns import parse_declaration, parse_pattern
+from parachuted.bundled import bundled_folder
 from parachuted.cli import FAILED, NO_DAEMON, WRONG_USE
 from parachuted.cli.parser import make_parser
-from parachuted.config import describe_settings
-from parachuted.events import FACTS
 from parachuted.grants.granting import build_grant
 from parachuted.grants.patterns import grant_of
 from parachuted.modules.manifest import read_manifest
-from tests.api.test_app import ROUTES
 from tests.stories.life import Live
 
 ROOT = Path(__file__).resolve().parent.parent
-README = (ROOT / "README.md").read_text("utf-8")
+PAGES = {page.relative_to(ROOT).as_posix(): page.read_text("utf-8") for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]}
+README = PAGES["README.md"]
+EVERY = "\n".join(PAGES.values())
 
 
-def table(head: str) -> list[list[str]]:
-    """The rows of the table whose first head that is."""
-    lines = README.partition(f"\n| {head} |")[2].splitlines()[2:]
-    rows = lines[: next(number for number, line in enumerate(lines) if not line.startswith("|"))]
-    assert rows
-    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+def codes(text: str) -> list[str]:
+    return re.findall(r"`([^`\n]+)`", text)
 
 
-def codes(cell: str) -> list[str]:
-    return re.findall(r"`([^`]+)`", cell)
+def blocks(language: str, text: str = EVERY) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+def pages_with(language: str) -> list[str]:
+    return [name for name, text in PAGES.items() if blocks(language, text)]
 
 
 def commands_of(parser: argparse.ArgumentParser, prefix: str = "") -> set[str]:
@@ -53,67 +54,42 @@ def commands_of(parser: argparse.ArgumentParser, prefix: str = "") -> set[str]:
     return found
 
 
-def commands_in(cell: str) -> set[str]:
-    """The commands that a cell of the table names: later ones leave out what the first begins with."""
-    first, *others = [re.findall(r"(?<!\S)\[?([a-z][a-z-]*)\b", code) for code in codes(cell)]
-    assert first[0] == "parachute"
-    found = {" ".join(first[1:])}
-    if "[" + first[-1] in cell:
-        found.add(first[1])
-    return found | {" ".join([*first[1:-1], *other]) for other in others}
-
-
-def test_every_command_is_named_and_nothing_else():
-    named = [command for row in table("command") for command in commands_in(row[0])]
-
-    assert sorted(named) == sorted(commands_of(make_parser()))
+@pytest.fixture
+def typing(home: Path, tmp_path: Path) -> Mapping[str, str]:
+    """The environment of a person who types: `parachute` is on the PATH, and curl fails where the API refuses."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "parachute").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m parachuted "$@"\n')
+    (programs / "parachute").chmod(0o755)
+    (programs / ".curlrc").write_text("fail\nsilent\nshow-error\n")
+    return {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "CURL_HOME": str(programs), "PARACHUTE_HOME": str(home)}
 
 
 def test_the_exit_codes_are_those_of_the_command():
     told = "Exit codes: 0 done, 1 failed, 2 wrong use, 3 no daemon is running where one is needed."
 
-    assert told in README
     assert told in (make_parser().epilog or "").replace("\n", " ")
     assert (FAILED, WRONG_USE, NO_DAEMON) == (1, 2, 3)
 
 
-def test_every_setting_is_described_as_it_is():
-    told = [[codes(row[0])[0], row[1].replace(" or ", " | "), "".join(codes(row[2])), row[3]] for row in table("setting")]
-
-    assert told == [list(described) for described in describe_settings()]
-
-
-def test_every_event_is_described_as_it_is():
-    told = {codes(row[0])[0]: (row[1], tuple(codes(row[2]))) for row in table("event")}
-
-    assert told == {kind.name: (kind.tells, tuple(kind.fields)) for kind in FACTS.values()}
-
-
-def test_every_route_is_named_and_nothing_else():
-    told = []
-    for row in table("call"):
-        method = codes(row[0])[0].partition(" ")[0]
-        told += [f"{method} {re.split(r'[?[]', code.removeprefix(f'{method} '))[0]}" for code in codes(row[0])]
-
-    assert sorted(told) == sorted(ROUTES)
-
-
 def test_every_pattern_shown_is_one():
-    patterns = [pattern for row in table("pattern") for pattern in codes(row[0])]
+    rows = PAGES["docs/watching.md"].partition("| pattern |")[2].partition("\n\n")[0].splitlines()[2:]
+    patterns = [pattern for row in rows for pattern in codes(row.split(" | ")[0])]
 
     assert [str(parse_pattern(pattern, "Projects/AGENTS.md")) for pattern in patterns]
-    (example,) = [block for block in blocks("markdown") if "watch:" in block]
-    declared = parse_declaration("AGENTS.md", re.findall(r'^  - "(.*)"$', example, re.MULTILINE))
-    assert (len(declared.patterns), declared.problems) == (3, ())
+    assert len(patterns) > 12
+    for example in blocks("markdown"):
+        declared = parse_declaration("AGENTS.md", re.findall(r'^  - "(.*)"$', example, re.MULTILINE))
+        assert (len(declared.patterns), declared.problems) == (3, ())
 
 
-def test_what_it_tells_to_type_can_be_typed(tmp_path, monkeypatch):
+def test_what_the_readme_tells_to_type_first_can_be_typed(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    typed = [shlex.split(line, comments=True) for block in blocks("sh") for line in block.splitlines()]
+    typed = [shlex.split(line, comments=True) for block in blocks("sh", README) for line in block.splitlines()]
 
     assert [words[1] for words in typed if words[0] == "make"] == ["run", "test"]
-    assert set(re.findall(r"`make (\w+)", README)) | {"run", "test"} <= targets
+    assert set(re.findall(r"`make (\w+)", EVERY)) | {"run", "test"} <= targets
     for words in typed:
         if words[0] != "make":
             assert words[0] == ".venv/bin/parachute"
@@ -135,34 +111,60 @@ def test_the_agent_with_a_shell_is_one_that_a_manifest_can_declare_and_sees_what
     assert (grant.bash, grant.network) == (("git", "grep", "sed", "ls"), "none")
 
 
-def test_what_a_person_types_of_it_are_commands():
-    known = commands_of(make_parser())
-    for line in "\n".join(blocks("console")).splitlines():
-        words = shlex.split(line, comments=True)[1:]
-        assert any(" ".join(words).startswith(f"parachute {command} ") for command in known), line
+def test_what_is_shown_without_being_run_are_commands_with_their_options():
+    parser = make_parser()
+    lines = [line for block in [*blocks("text"), *blocks("sh")] for line in block.splitlines() if line.startswith("parachute ")]
 
-
-async def test_its_calls_work_as_printed(live: Live, home: Path, tmp_path: Path):
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    (programs / "parachute").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m parachuted "$@"\n')
-    (programs / "parachute").chmod(0o755)
-    env = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "CURL_HOME": str(programs), "PARACHUTE_HOME": str(home)}
-    async with live() as life:
-        for script in blocks("bash"):
-            (programs / ".curlrc").write_text("silent\nshow-error\n" if "||" in script else "fail\nsilent\nshow-error\n")
-            typed = "set -euo pipefail\n" + script.replace("127.0.0.1:3333", f"127.0.0.1:{life.daemon.port}")
-            process = await asyncio.create_subprocess_exec("bash", "-c", typed, env=env, stdout=PIPE, stderr=STDOUT)
-            told = (await process.communicate())[0].decode()
-            assert process.returncode == 0, told
-            assert "Traceback" not in told
-            assert ("refused, as it should be" in script) == ("refused, as it should be" in told), told
-    assert len(blocks("bash")) == 4
+    for line in lines:
+        assert parser.parse_args(shlex.split(line, comments=True)[1:]).run, line
+    assert len(lines) > 20
 
 
 def test_commands_named_in_the_text_are_commands():
     known = commands_of(make_parser())
-    named = {" ".join(re.findall(r"(?<!\S)[a-z]+\b", code)[1:]) for code in codes(README) if code.startswith("parachute ")}
+    named = {" ".join(re.findall(r"(?<!\S)[a-z][a-z-]+\b", code)[1:]) for code in codes(EVERY) if code.startswith("parachute ")}
 
     for words in named:
         assert any(command == words or words.startswith(f"{command} ") for command in known), words
+    assert len(named) > 40
+
+
+@pytest.mark.parametrize("page", pages_with("bash"))
+async def test_its_scripts_work_as_printed(page: str, live: Live, typing: Mapping[str, str]):
+    async with live() as life:
+        for script in blocks("bash", PAGES[page]):
+            is_refused = "refused, as it should be" in script
+            typed = "set -euo pipefail\n" + script.replace("127.0.0.1:3333", f"127.0.0.1:{life.daemon.port}")
+            process = await asyncio.create_subprocess_exec("bash", "-c", typed, env=typing, stdout=PIPE, stderr=STDOUT)
+            printed = (await process.communicate())[0].decode()
+            assert process.returncode == 0, printed
+            assert "Traceback" not in printed
+            assert is_refused == ("refused, as it should be" in printed), printed
+
+
+RUN = re.compile(r"\br-\d{8}-\d{6}-\d+-[0-9a-f]{8}\b")
+
+
+def without_what_differs(text: str) -> str:
+    """The text without times, ids, digests and the widths of columns."""
+    text = re.sub(r"\b[rc]-\d{8}-\d{6}-\d+-[0-9a-f]{8}\b", "<id>", text)
+    text = re.sub(r"\d{4}-\d\d-\d\d( \d\d:\d\d(:\d\d)?)?", "<time>", text)
+    text = re.sub(r"\b[0-9a-f]{8,16}\b", "<digest>", text)
+    return "\n".join(re.sub(r" +", " ", line).rstrip() for line in text.strip().splitlines())
+
+
+@pytest.mark.parametrize("page", pages_with("console"))
+async def test_its_sessions_print_what_is_shown(page: str, live: Live, vault: Path, typing: Mapping[str, str]):
+    shutil.copytree(bundled_folder("vault-template"), vault, dirs_exist_ok=True)
+    runs: dict[str, str] = {}
+    async with live():
+        for session in re.split(r"^\$ ", "\n".join(blocks("console", PAGES[page])), flags=re.MULTILINE)[1:]:
+            command, _, shown = session.partition("\n")
+            command = RUN.sub(lambda found: runs[found[0]], command)
+            deadline, printed = time.monotonic() + 30, None
+            while printed is None or ("undo" not in command and without_what_differs(printed) != without_what_differs(shown)):
+                assert time.monotonic() < deadline, f"{command} prints\n{printed}\nand not\n{shown}"
+                process = await asyncio.create_subprocess_exec("bash", "-c", command, env=typing, cwd=vault, stdout=PIPE, stderr=STDOUT)
+                printed = (await process.communicate())[0].decode()
+            assert without_what_differs(printed) == without_what_differs(shown)
+            runs.update(zip(RUN.findall(shown), RUN.findall(printed), strict=True))
