@@ -185,7 +185,7 @@ class HistorySize(TypedDict):
 
 
 class EventMessage(TypedDict):
-    """An event of the stream. `module` is the module that published it, or `core`; `data` is what the list of events in README.md says."""
+    """An event of the stream. `module` is the module that published it, or `core`; `data` is what docs/reference/events.md says."""
 
     event: str
     timestamp: Time

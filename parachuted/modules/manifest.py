@@ -294,7 +294,7 @@ def _unpublishable(root: Mapping[str, Value]) -> Iterator[tuple[Place, str]]:
         if event.partition(".")[0] != name:
             yield ("publishes", event), f"is not an event of {name}; its name begins with `{name}.`"
         elif event in CATALOG:
-            yield ("publishes", event), "is declared already, see the events in hooks/README.md; leave it out"
+            yield ("publishes", event), "is declared already (`parachute hooks docs` lists such events); leave it out"
         elif isinstance(kinds, dict) and FieldKind.TEXT in kinds.values() and PATH_KINDS.isdisjoint(map(str, kinds.values())):
             yield ("publishes", event), "has text of a note that no field names; add a field of the kind path, or make it free"
 
