@@ -28,7 +28,7 @@ _MODULES = {
     "curator": "Agents, runs and what they wrote",
     "system": "The daemon, keys, hooks, modules and the audit",
 }
-_SAID_FOR_ALL = {"400", "401", "403", "404", "413", "415", "429", "500", "503", "507"}
+_OF_ANY_CALL = {"400", "401", "403", "404", "413", "415", "429", "500", "503", "507"}
 
 
 def references(openapi: Mapping[str, Any]) -> dict[str, str]:
@@ -134,10 +134,11 @@ def _http_api(openapi: Mapping[str, Any]) -> Iterator[str]:
     yield (
         "# HTTP API\n\nEvery call of the daemon itself; [the API](../api.md) says how to use them. `/api/docs` of a running daemon has\n"
         "all of this with the shapes of answers and the calls of your modules. *Scope* is what a key must be allowed to do; a call marked\n"
-        "*whole vault* refuses keys that are limited to some paths. Any call may also answer with these errors:\n"
+        "*whole vault* refuses keys that are limited to some paths. The errors are:\n"
     )
-    errors = openapi["components"]["responses"]
-    yield "\n".join(f"- {status}: {_text(errors[f'Error{status}']['description'])}" for status in sorted(_SAID_FOR_ALL)) + "\n"
+    errors = {name.removeprefix("Error"): error["description"] for name, error in openapi["components"]["responses"].items()}
+    rows = ([status, _text(says), "any call" if status in _OF_ANY_CALL else "where listed"] for status, says in sorted(errors.items()))
+    yield _table(["status", "meaning", "answered by"], rows) + "\n"
     for module, title in _MODULES.items():
         yield f"## {title}\n"
         for path, calls in openapi["paths"].items():
@@ -163,7 +164,7 @@ def _call(openapi: Mapping[str, Any], name: str, call: Mapping[str, Any]) -> Ite
             )
             + "\n"
         )
-    yield f"Answers {'; '.join(_answers(openapi, call))}.\n"
+    yield f"Answers {'; '.join(_answers(call))}.\n"
 
 
 def _scope(call: Mapping[str, Any]) -> str:
@@ -172,7 +173,7 @@ def _scope(call: Mapping[str, Any]) -> str:
     return f"*Scope:* `{call['x-module']}:{call['x-capability']}`{', whole vault' if call.get('x-reach') == 'beyond' else ''}."
 
 
-def _answers(openapi: Mapping[str, Any], call: Mapping[str, Any]) -> Iterator[str]:
+def _answers(call: Mapping[str, Any]) -> Iterator[str]:
     for status, answer in call["responses"].items():
         if int(status) < 400:  # noqa: PLR2004  the statuses of errors
             kinds = answer.get("content", {})
@@ -181,9 +182,8 @@ def _answers(openapi: Mapping[str, Any], call: Mapping[str, Any]) -> Iterator[st
                 for kind, content in kinds.items()
             ]
             yield f"{status}{' with ' * bool(names)}{' or '.join(names)}"
-        elif status not in _SAID_FOR_ALL:
-            says = openapi["components"]["responses"].get(f"Error{status}", answer).get("description", "")
-            yield f"{status}: {_text(says).rstrip('.')}"
+        elif status not in _OF_ANY_CALL:
+            yield status
 
 
 def _kind(openapi: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
@@ -193,6 +193,8 @@ def _kind(openapi: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         return " or ".join(f"`{one}`" for one in schema["enum"])
     kind = str(schema.get("type", "any"))
+    if kind == "object" and schema.get("properties"):
+        return f"object with {', '.join(f'`{name}`' for name in schema['properties'])}"
     return f"list of {_kind(openapi, schema['items'])}" if kind == "array" and "items" in schema else kind
 
 
