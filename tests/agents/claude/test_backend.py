@@ -113,6 +113,17 @@ async def test_an_error_inside_the_stream_before_there_was_an_answer_is_waited_o
     assert (outcome.error.message, outcome.steps) == ("the model answered 529: Overloaded.", [])
 
 
+async def test_an_error_at_the_beginning_of_a_stream_is_waited_out_unseen_and_paid_for_once(claude, job, run, desk):
+    overloaded = Refusal(status=529, kind="overloaded_error", message="Overloaded")
+    update = use("update_context", file_path="a.md", section="Facts", content="x")
+    claude.api.add(Reply(blocks=(say("now"), update), error=overloaded, error_after=2), [say("now"), update], [say("done")])
+    outcome = await run(claude.backend, job())
+
+    assert [step.text for step in outcome.steps if isinstance(step, Said)] == ["now", "done"]
+    assert (outcome.error, len(desk.calls), len(claude.api.asked)) == (None, 1, 3)
+    assert (claude.gateway.spent("run-1").requests, outcome.account.output_tokens) == (2, 40)
+
+
 async def test_a_run_that_loses_its_credit_in_the_middle_was_interrupted(claude, job, run):
     claude.api.add([use("read_context", file_path="a.md")], *[Refusal(status=402, kind="billing_error", message="no credit")] * 9)
     outcome = await run(claude.backend, job())
