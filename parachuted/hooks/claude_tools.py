@@ -54,6 +54,10 @@ OUR_TOOLS: Mapping[str, tuple[_Counterpart, ...]] = MappingProxyType(
     }
 )
 """Our tools, and Claude Code's that do the same, the nearest first."""
+WRITING_TOOLS = frozenset(name for name, same in OUR_TOOLS.items() if any(one.name == "Write" for one in same)) | {
+    "Edit", "MultiEdit", "NotebookEdit", "Write",
+}  # fmt: skip
+"""The tools that write notes, ours and Claude Code's."""
 
 
 def forms(occurrence: Occurrence) -> Iterator[Occurrence]:

@@ -139,11 +139,8 @@ class AgentRun:
 
     def outcome(self) -> Outcome:
         """How it ended, when it ended well."""
-        if self.account.net:
-            return Outcome(result="changed", reason=f"updated {', '.join(printable(path) for path in self.account.net)}")
-        if self.suggested:
-            return Outcome(result="suggested", reason=f"suggested {', '.join(self.suggested)}")
-        return Outcome(result="unchanged", reason="it answered, and changed nothing")  # its words are for whoever asked
+        otherwise = "it answered, and changed nothing"  # its words are for whoever asked
+        return self._hooks.outcome(self.account, otherwise, suggested=self.suggested)
 
     def ran(self, words: str, outcome: Outcome) -> Ran:
         """For whoever asked."""

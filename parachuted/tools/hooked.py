@@ -21,7 +21,10 @@ from parachuted.access.origins import Origins
 from parachuted.agents import Tool, ToolResult, call_tool
 from parachuted.errors import ActRefusedError, ParachuteError
 from parachuted.hooks import Decision, Occurrence
-from parachuted.vault import Store, VaultPath
+from parachuted.hooks.claude_tools import WRITING_TOOLS
+from parachuted.tasks import Outcome
+from parachuted.tools.account import Account
+from parachuted.vault import Store, VaultPath, printable
 
 _SHOWN = 2000
 
@@ -81,7 +84,7 @@ class AgentHooks:
     saw: Callable[[str], object] = lambda _source: None
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     _ends: list[str] = field(default_factory=list)
-    _refusals: dict[str, str] = field(default_factory=dict)
+    _refusals: list[str] = field(default_factory=list)
 
     def tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
         """The same tools, each call of which hooks may see, change and refuse."""
@@ -135,9 +138,19 @@ class AgentHooks:
             await self._shows(decision)
         return decision
 
-    def refusal(self, tool: str) -> str | None:
-        """What hooks said last of a call of that tool that they refused, if they refused any."""
-        return self._refusals.get(tool)
+    def outcome(self, account: Account, otherwise: str, *, suggested: Sequence[str] = ()) -> Outcome:
+        """How a run that came to its end ended: by what it wrote, what hooks refused to have written, and what it suggested."""
+        objection = self._refusals[-1] if self._refusals else None
+        if account.net:
+            updated = f"updated {', '.join(printable(path) for path in account.net)}"
+            return Outcome(result="changed", reason=f"{updated}; {objection}" if objection else updated)
+        if suggested:
+            return Outcome(result="suggested", reason=f"suggested {', '.join(suggested)}")
+        return Outcome(result="failed", reason=objection) if objection else Outcome(result="unchanged", reason=otherwise)
+
+    def refused(self, words: str) -> None:
+        """A hook refused what the agent would have written."""
+        self._refusals.append(words)
 
     def ended(self) -> str | None:
         """Why the agent is not to go on, where a hook has said so."""
@@ -162,6 +175,8 @@ class AgentHooks:
             began = time.perf_counter()
             result = await (tool.call(given) if given is arguments else call_tool((tool,), tool.name, given))
             took = (time.perf_counter() - began) * 1000
+            if result.hook_refused:
+                self.refused(result.text)
             after = await self.after_call(tool.name, given, use, result, took)
             shown = _text_of(after.updated_output) if not result.is_error else None
             return _with_context(result if shown is None else replace(result, text=shown), (*decision.context, *after.context))
@@ -174,8 +189,8 @@ class AgentHooks:
         told = {"tool_name": name, "tool_input": dict(arguments), "tool_use_id": use}
         decision = await self.asker.ask(self.occurrence("tool.before", told))
         self._may_end(decision)
-        if not decision.allowed:
-            self._refusals[name] = f"a hook refused {name}: {decision.reason}"
+        if not decision.allowed and name in WRITING_TOOLS:
+            self.refused(f"a hook refused {name}: {decision.reason}")
         if decision.sources or decision.context or not decision.allowed:
             await self._shows(decision)
         return decision

@@ -71,8 +71,8 @@ async def test_the_model_is_not_asked_again_once_the_jobs_end_is_said(claude, jo
 async def test_a_session_is_resumed_and_each_run_is_charged_for_itself(claude, job, run):
     claude.api.add([say("first")], [say("second")], [say("third")])
     first = await run(claude.backend, job(prompt="one"))
-    second = await run(claude.backend, job(prompt="two", session_id=first.account.session_id))
-    stranger = await run(claude.backend, job(prompt="three", session_id="1fc24940-e003-48b0-b21b-70563efaaa39"))
+    second = await run(claude.backend, job(id="run-2", prompt="two", session_id=first.account.session_id))
+    stranger = await run(claude.backend, job(id="run-3", prompt="three", session_id="1fc24940-e003-48b0-b21b-70563efaaa39"))
 
     assert load_spent(claude.folder / "home", first.account.session_id).cost_usd > first.account.cost_usd
     assert second.account.session_id == first.account.session_id
@@ -80,6 +80,19 @@ async def test_a_session_is_resumed_and_each_run_is_charged_for_itself(claude, j
     assert (second.account.cost_usd, second.account.input_tokens) == (first.account.cost_usd, first.account.input_tokens) != (0, 0)
     assert stranger.steps[0] == Said(text="third")
     assert stranger.account.session_id != first.account.session_id
+
+
+async def test_a_run_that_is_tried_again_tells_what_all_of_it_has_cost(claude, job, run):
+    no_credit = [Refusal(status=402, kind="billing_error", message="no credit")] * 9
+    claude.api.add([use("read_context", file_path="a.md")], *no_credit)
+    first = await run(claude.backend, job())
+    claude.api.add([say("done")])
+    while len(claude.api.asked) < 11 and (second := await run(claude.backend, job())).error is not None:
+        pass
+
+    assert isinstance(first.error, AgentStoppedError)
+    assert (second.account.input_tokens, second.account.of_run) == (2 * first.account.input_tokens, True)
+    assert second.account.cost_usd == claude.gateway.spent("run-1").usd == 2 * first.account.cost_usd > 0
 
 
 @pytest.mark.parametrize(
