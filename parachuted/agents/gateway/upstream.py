@@ -31,6 +31,7 @@ from parachuted.errors import AgentUnavailableError
 _ANTHROPIC = "api.anthropic.com"
 _ANTHROPICS = "anthropic.com"
 _CONNECT_S = 10.0
+_MOST_WINDOWS = 20
 _SILENCE_S = 600.0
 _IDLE_S = 60.0
 _AUTHORITIES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")
@@ -218,7 +219,7 @@ class Upstream:
                 self._breaker.left()
             if response is not None and not is_known:
                 response.close()
-        self.windows |= read_windows(response.headers)
+        self.windows = dict([*(self.windows | read_windows(response.headers)).items()][-_MOST_WINDOWS:])
         if status in _UNPAID:
             attempts.refused()
         if response.status in _REDIRECTS:
