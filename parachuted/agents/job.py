@@ -17,11 +17,15 @@ from parachuted.grants.agent_grant import Network
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """What a tool answers; an error is for the agent to read, and has changed nothing. `hook_refused`: a hook refused the write."""
+    """What a tool answers; an error is for the agent to read, and has changed nothing. `hook_refused`: a hook refused the write.
+
+    `response` is the answer as the CLI's own tool shapes it.
+    """
 
     text: str
     is_error: bool = False
     hook_refused: bool = False
+    response: object = None
 
     @classmethod
     def of_error(cls, error: ParachuteError) -> ToolResult:

@@ -30,7 +30,7 @@ from parachuted.suggestions.tool import Proposing
 from parachuted.tasks import Outcome, Task
 from parachuted.tools.account import Account
 from parachuted.tools.audited import RunAudit
-from parachuted.tools.hooked import AgentHooks, saw_source
+from parachuted.tools.hooked import AgentHooks, replaced_text, saw_source
 from parachuted.vault import Author, VaultRoot, Written, digest_of, new_id, printable
 
 log = logging.getLogger(__name__)
@@ -85,6 +85,7 @@ class AgentRun:
             asker=parts.asker, clock=parts.clock, vault=vault.root.folder, session_id=self.id, agent=one.name, module=one.module,
             cwd=vault.root.folder / order.folder if order.folder else None, cause={**cause, "chain": list(self.task.causes)},
             publish=parts.bus.publish, saw=lambda source: saw_source(source, vault.store, parts.origins, self.taint),
+            replaced=partial(replaced_text, vault.store),
         )  # fmt: skip
 
     def authority(self) -> Authority:

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
@@ -39,7 +40,7 @@ from parachuted.tools.account import NAME, Account, Accounts
 from parachuted.tools.audited import RunAudit
 from parachuted.tools.briefing import SYSTEM_PROMPT, changed_notes, prompt_for
 from parachuted.tools.context_files import ContextFiles, Grant, finished
-from parachuted.tools.hooked import AgentHooks, Asker, Unasked, saw_source
+from parachuted.tools.hooked import AgentHooks, Asker, Unasked, replaced_text, saw_source
 from parachuted.tools.undo import Undo
 from parachuted.vault import Author, History, Index, Objects, Store, VaultPath, parse_note, printable
 from parachuted.vault.conflicts import conflict_line
@@ -273,7 +274,7 @@ class Curator:
         return AgentHooks(
             asker=parts.asker, clock=parts.clock, vault=parts.store.folder, session_id=str(task.run), agent=NAME, cause=cause,
             publish=parts.bus.publish, added=account.quoted.add_anything,
-            saw=lambda source: saw_source(source, parts.store, parts.origins, files.taint),
+            saw=lambda source: saw_source(source, parts.store, parts.origins, files.taint), replaced=partial(replaced_text, parts.store),
         )  # fmt: skip
 
     async def _let_bubble(self, hooks: AgentHooks, account: Account) -> None:
