@@ -289,7 +289,7 @@ class Daemon:
         parts = CuratorParts(
             store=self.store, objects=self._objects, index=self.index, history=self.history, state=self._state, watches=self.watches,
             reviews=self.reviews, causes=causes, queue=self.queue, bus=bus, clock=clock, notice=self.noticer.notice, audit=self.audit,
-            asker=self.hooks, at_work=self.at_work, origins=self.origins, taints=SessionTaints(self._state),
+            asker=self.hooks, at_work=self.at_work, origins=self.origins, taints=SessionTaints(self._state, self.clock),
         )  # fmt: skip
         self._curator = Curator(parts, self.chosen.backend, model=self.chosen.model, limits=limits)
         if self.chosen.model is not None:  # what a model's backend stands on is loaded while the first task waits out its quiet time
@@ -355,7 +355,7 @@ class Daemon:
         agents = AgentGround(
             backend=self.chosen.backend, model=self.chosen.model, limits=limits, budget=self.budget, history=self.history, audit=self.audit,
             is_paused=lambda: self.worker.paused, concurrency=settings.agent.concurrency, at_work=self.at_work,
-            taints=SessionTaints(self._state), boxes=self._make_boxes(), origins=self.origins, suggestions=self.suggestions,
+            taints=SessionTaints(self._state, self.clock), boxes=self._make_boxes(), origins=self.origins, suggestions=self.suggestions,
             permissions=self.permissions,
         )  # fmt: skip
         parts = make_modules(

@@ -42,6 +42,10 @@ class ActRefusedError(ParachuteError):
     """A hook objected, so nothing was done."""
 
 
+class HookRefusedError(ActRefusedError):
+    """A hook objected to a write of the vault."""
+
+
 class ModuleFailedError(ParachuteError):
     """The module did not do what it was asked."""
 

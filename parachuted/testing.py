@@ -64,8 +64,8 @@ Block: TypeAlias = Text | ToolUse
 class Reply:
     """A model's answer; `usage` overrides the tokens it reports, `cut` breaks the stream before its last event.
 
-    `stop_reason` replaces the usual one, such as by `refusal`. `error` is an event of the stream, sent in place of the rest of it: first of
-    all where there are no blocks.
+    `stop_reason` replaces the usual one, such as by `refusal`. `error` is an event of the stream, sent in place of the rest of it:
+    after `error_after` events, or half of them.
     """
 
     blocks: tuple[Block, ...]
@@ -73,6 +73,7 @@ class Reply:
     cut: bool = False
     stop_reason: str | None = None
     error: Refusal | None = None
+    error_after: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +194,8 @@ class ScriptedMessages:
         await response.prepare(request)
         events = _events(message)
         if reply.error is not None:
-            events = [*events[: len(events) // 2 if reply.blocks else 0], _error(reply.error)]
+            half = len(events) // 2 if reply.blocks else 0
+            events = [*events[: half if reply.error_after is None else reply.error_after], _error(reply.error)]
         for event in events[: len(events) // 2] if reply.cut else events:
             await response.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
         if reply.cut and request.transport is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
 from typing import cast
 
 from parachuted.access.origin import Origin, Taint
@@ -9,13 +11,16 @@ from parachuted.state import State
 
 _TABLE = "session_taint"
 _MOST = 50
+_USED = "used"
+_FEW = 1_000
+_KEPT = timedelta(days=90)  # the CLI clears away a session that nobody has gone on with for 30
 
 
 class SessionTaints:
-    """Kept with the state, by the session's id. Without the state there are no sessions to go on with either."""
+    """Kept with the state, by the session's id, until long after it can be resumed. Without the state there are none to resume."""
 
-    def __init__(self, state: State) -> None:
-        self._table = state.table(_TABLE)
+    def __init__(self, state: State, clock: Callable[[], datetime]) -> None:
+        self._state, self._table, self._clock = state, state.table(_TABLE), clock
 
     def recall(self, session: str, taint: Taint) -> None:
         """The run goes on with that session."""
@@ -30,6 +35,20 @@ class SessionTaints:
 
     def keep(self, session: str, taint: Taint, *, agent: str) -> None:
         """The run of that agent has ended, and its session can be resumed. Raises StorageFailedError."""
-        row = {"agent": self.owner(session) or agent, "sources": dict(list(taint.sources.items())[:_MOST])}
-        if self._table.take(session) != row:
+        today = self._clock().date()
+        sources = dict(list(taint.sources.items())[:_MOST])
+        row = {"agent": self.owner(session) or agent, "sources": sources, _USED: today.isoformat()}
+        if self._table.take(session) == row:
+            return
+        with self._state.batch():
             self._table.put(session, row)
+            self._drop_old(today)
+
+    def _drop_old(self, today: date) -> None:
+        """Where there are many, those that were not used for long go."""
+        rows = self._table.items()
+        for session, row in rows if len(rows) > _FEW else ():
+            if _USED not in row:  # kept by an earlier version
+                self._table.put(session, {**row, _USED: today.isoformat()})
+            elif today - date.fromisoformat(str(row[_USED])) > _KEPT:
+                self._table.drop(session)

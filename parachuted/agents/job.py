@@ -10,16 +10,27 @@ from typing import Literal, Protocol, TypeAlias
 
 from parachuted.agents.inline import LinkStyle
 from parachuted.agents.news import News
+from parachuted.errors import HookRefusedError, ParachuteError
 from parachuted.grants.agent_config import SandboxConfig
 from parachuted.grants.agent_grant import Network
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """What a tool answers; an error is for the agent to read, and has changed nothing."""
+    """What a tool answers; an error is for the agent to read, and has changed nothing. `hook_refused`: a hook refused the write.
+
+    `response` is the answer as the CLI's own tool shapes it.
+    """
 
     text: str
     is_error: bool = False
+    hook_refused: bool = False
+    response: object = None
+
+    @classmethod
+    def of_error(cls, error: ParachuteError) -> ToolResult:
+        """The answer of a tool that failed of it."""
+        return cls(text=error.message, is_error=True, hook_refused=isinstance(error, HookRefusedError))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +159,8 @@ class Called:
 class Finished:
     """The account of a run, also of one that failed after it had cost something.
 
-    `at_most`: the agent was ended before it told its cost, so `cost_usd` is the most that it may have been.
+    `at_most`: the agent was ended before it told its cost, so `cost_usd` is the most that it may have been. `of_run`: it counts all that
+    the run has cost so far, also when it was tried before.
     """
 
     cost_usd: float
@@ -157,6 +169,7 @@ class Finished:
     turns: int
     session_id: str | None = None
     at_most: bool = False
+    of_run: bool = False
 
 
 Step: TypeAlias = Said | Called | Finished

@@ -28,7 +28,7 @@ _MODULE = "system"
 _SESSIONS = "Chat/sessions"
 _USAGE_IS_KEPT_S = 5.0
 _MOST_DAYS = 90
-_UNKNOWN = ("five_hour", "seven_day", "seven_day_sonnet", "seven_day_opus", "extra_usage", "subscription_type", "rate_limit_tier", "error")
+_UNKNOWN = ("seven_day_sonnet", "seven_day_opus", "extra_usage", "subscription_type", "rate_limit_tier", "error")
 
 
 class MoveBody(AppSent):
@@ -104,7 +104,8 @@ class Polled:
             known, spent = await asyncio.to_thread(self._counted, days)
             self._usage[days] = (now, known, spent)
         windows = self._parts.gateway.windows(self._parts.clock()) if self._parts.gateway is not None else {}
-        return json_answer({**dict.fromkeys(_UNKNOWN), **windows, **known, "spent": spent})
+        told = {"five_hour": windows.get("5h"), "seven_day": windows.get("7d"), "windows": windows}
+        return json_answer({**dict.fromkeys(_UNKNOWN), **told, **known, "spent": spent})
 
     async def supervisor(self, _call: Call) -> web.Response:
         """`GET /supervisor/status`: systemd or launchd supervises; this is the daemon's own word."""

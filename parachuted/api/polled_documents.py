@@ -143,12 +143,17 @@ class Spent(TypedDict):
 
 
 class Usage(TypedDict):
-    """The account's windows as far as they are known, and what this daemon's runs took; `spent` None: with no model, nothing is."""
+    """The account's windows as far as they are known, and what this daemon's runs took; `spent` None: with no model, nothing is.
+
+    `windows` has each by the name that the model's server gives it; `five_hour` and `seven_day` are `5h` and `7d` among them, and the
+    app's others are not told by any answer.
+    """
 
     five_hour: Window | None
     seven_day: Window | None
     seven_day_sonnet: Window | None
     seven_day_opus: Window | None
+    windows: dict[str, Window]
     extra_usage: Extra | None
     subscription_type: str | None
     rate_limit_tier: str | None

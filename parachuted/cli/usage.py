@@ -17,12 +17,7 @@ _GROUPS = (
     ("runs", "run", "RUN"),
 )
 _ROWS = 8
-_WINDOWS = {
-    "five_hour": "the five hours",
-    "seven_day": "the week",
-    "seven_day_sonnet": "the week of Sonnet",
-    "seven_day_opus": "the week of Opus",
-}
+_WINDOWS = {"5h": "the five hours", "7d": "the week"}
 
 
 def usage(options: Namespace) -> int:
@@ -42,10 +37,9 @@ def usage(options: Namespace) -> int:
         say(f"limits   {hour}, ${spent['usd_last_day']:.4f} of ${limits['usd_per_day']:g} in the last 24 hours")
         per_run = f"${limits['usd_per_run']:g} a run, " if limits["usd_per_run"] else ""  # none where no model is asked
         say(f"         {per_run}${limits['usd_per_cause']:g} for all that one change leads to")
-    for name, said in _WINDOWS.items():
-        if answer[name] is not None:
-            until = f", until {when(answer[name]['resets_at'])} UTC" if answer[name]["resets_at"] else ""
-            say(f"account  {answer[name]['utilization']:g} % of {said} used{until}")
+    for name, window in answer["windows"].items():
+        until = f", until {when(window['resets_at'])} UTC" if window["resets_at"] else ""
+        say(f"account  {window['utilization']:g} % of {_WINDOWS.get(name, f'the window {name}')} used{until}")
     return 0
 
 

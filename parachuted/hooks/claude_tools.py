@@ -15,6 +15,8 @@ from parachuted.hooks.occurrence import Occurrence
 TOOL_EVENTS = frozenset({"tool.before", "tool.after", "tool.failed"})
 CLI_TOOLS = frozenset({"Bash", "Edit", "Glob", "Grep", "Read", "WebFetch", "WebSearch", "Write"})
 """The tools of Claude Code's own that an agent can be granted."""
+REPLACED = "replaced"
+"""The field of an occurrence's data, which no hook reads, that holds the text which a call of ours is about to replace."""
 MCP_PREFIX = "mcp__curator__"
 """How Claude Code calls the server that our tools are on."""
 
@@ -31,7 +33,7 @@ class _Counterpart:
 
 
 def _writing(path: str, text: str) -> tuple[_Counterpart, _Counterpart]:
-    fixed = {"old_string": "", "replace_all": False}  # what the section held, `write.before` tells
+    fixed = {"old_string": "", "replace_all": False}
     return _Counterpart("Edit", {path: _FILE, text: "new_string"}, fixed), _Counterpart("Write", {path: _FILE, text: "content"})
 
 
@@ -54,11 +56,17 @@ OUR_TOOLS: Mapping[str, tuple[_Counterpart, ...]] = MappingProxyType(
     }
 )
 """Our tools, and Claude Code's that do the same, the nearest first."""
+WRITING_TOOLS = frozenset(name for name, same in OUR_TOOLS.items() if any(one.name == "Write" for one in same)) | {
+    "Edit", "MultiEdit", "NotebookEdit", "Write",
+}  # fmt: skip
+"""The tools that write notes, ours and Claude Code's."""
 
 
 def forms(occurrence: Occurrence) -> Iterator[Occurrence]:
     """The occurrence under each name that it has, ours first. Only a call of one of our tools has several."""
     name = occurrence.data.get("tool_name")
+    replaced = occurrence.data.get(REPLACED, "")
+    occurrence = replace(occurrence, data={field: value for field, value in occurrence.data.items() if field != REPLACED})
     if occurrence.event not in TOOL_EVENTS or not isinstance(name, str):
         yield occurrence
         return
@@ -68,7 +76,7 @@ def forms(occurrence: Occurrence) -> Iterator[Occurrence]:
         return
     yield _with(own, tool_name=MCP_PREFIX + name)
     for counterpart in OUR_TOOLS.get(name, ()):
-        yield _in_shape(occurrence, counterpart)
+        yield _in_shape(occurrence, counterpart, str(replaced))
 
 
 def in_our_shape(occurrence: Occurrence, told: Occurrence, arguments: Mapping[str, object]) -> dict[str, object]:
@@ -87,15 +95,40 @@ def in_our_shape(occurrence: Occurrence, told: Occurrence, arguments: Mapping[st
     return ours
 
 
-def _in_shape(occurrence: Occurrence, counterpart: _Counterpart) -> Occurrence:
+def _in_shape(occurrence: Occurrence, counterpart: _Counterpart, replaced: str) -> Occurrence:
     given = occurrence.data.get("tool_input")
     arguments = dict(given) if isinstance(given, Mapping) else {}
     renamed = {counterpart.arguments.get(key, key): value for key, value in arguments.items()}
     shaped = _with_whole_path({**counterpart.fixed, **renamed}, occurrence.vault)
-    response = occurrence.data.get("tool_response")
-    place = shaped.get(_FILE)
-    told = {"content": response, **({"filePath": place} if place is not None else {})} if response is not None else None
+    if "old_string" in shaped:
+        shaped["old_string"] = replaced
+    blocks = occurrence.data.get("tool_response")
+    told = None if blocks is None else _response(counterpart.name, shaped, _text(blocks), replaced, occurrence.data.get("duration_ms"))
     return _with(occurrence, tool_name=counterpart.name, tool_input=shaped, tool_response=told)
+
+
+def _response(name: str, given: Mapping[str, object], text: str, replaced: str, took: object) -> dict[str, object]:
+    """An answer of ours in the shape of that tool's."""
+    place, lines = given.get(_FILE), text.splitlines()
+    if name == "Read":
+        file = {"filePath": place, "content": text, "numLines": len(lines), "startLine": 1, "totalLines": len(lines)}
+        return {"type": "text", "file": file}
+    if name == "Grep":
+        return {"mode": "content", "numFiles": 0, "filenames": [], "content": text, "numLines": len(lines)}
+    if name == "Glob":
+        return {"filenames": lines, "durationMs": took, "numFiles": len(lines), "truncated": False}
+    patched: dict[str, object] = {"filePath": place, "structuredPatch": [], "originalFile": replaced or None, "success": True}
+    if name == "Edit":
+        return patched | {
+            "oldString": replaced, "newString": given.get("new_string"), "originalFile": None, "userModified": False, "replaceAll": False,
+        }  # fmt: skip
+    return patched | {"type": "update" if replaced else "create", "content": given.get("content")}
+
+
+def _text(blocks: object) -> str:
+    return (
+        "\n".join(str(block.get("text", "")) for block in blocks if isinstance(block, Mapping)) if isinstance(blocks, list) else str(blocks)
+    )
 
 
 def _with_whole_path(arguments: object, vault: Path) -> dict[str, object]:

@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-import regress
-
 from parachuted.hooks.claude_tools import TOOL_EVENTS, forms
+from parachuted.hooks.expressions import compile_expression
 from parachuted.hooks.hook import Hook
 from parachuted.hooks.occurrence import Occurrence
 from parachuted.hooks.rules import compile_rule
@@ -55,11 +54,7 @@ def compile_matcher(text: str | None, event: str) -> Callable[[str], bool]:
     if _NAMES.fullmatch(text):
         names = frozenset(piece.strip() for piece in _BETWEEN.split(text))
         return names.__contains__
-    try:
-        expression = regress.Regex(text)
-    except regress.RegressError as error:
-        raise ValueError(f"the matcher {text[:80]!r} is no regular expression of JavaScript's ({error}), so it never matches") from error
-    return lambda subject: expression.find(subject) is not None
+    return compile_expression(text)
 
 
 def _is_about_paths(event: str) -> bool:

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from parachuted.errors import ActRefusedError
+from parachuted.errors import HookRefusedError
 from parachuted.hooks.decision import Decision
 from parachuted.hooks.occurrence import Occurrence
 from parachuted.hooks.told import module_of, told_cause, told_data
@@ -47,10 +47,10 @@ class Writes:
         return self._has_begun and self._hooks.wants(EVENT)
 
     def ask(self, intent: Intent) -> None:
-        """Put a write to the hooks. Raises ActRefusedError with their words."""
+        """Put a write to the hooks. Raises HookRefusedError with their words."""
         decision = self._hooks.ask_from_thread(self._occurrence(intent), self._loop)
         if not decision.allowed:
-            raise ActRefusedError(f"a hook refused the write to {printable(intent.path)}, so nothing was written: {decision.reason}")
+            raise HookRefusedError(f"a hook refused the write to {printable(intent.path)}, so nothing was written: {decision.reason}")
 
     def _occurrence(self, intent: Intent) -> Occurrence:
         author, units = intent.author, list(intent.units())

@@ -88,7 +88,7 @@ class AgentBoxes:
             root=self.root, store=self.store, index=self.index, objects=self.objects, grant=boxed.grant, author=boxed.author,
             origins=self.origins, taint=boxed.taint, folder=work, suggest=None if forward is None else suggest, notice=self.notice,
             uid=self.sandboxes.user[0], outside=outside, user_home=self.user_home, private=self.private, audit=self.audit,
-            wrote=boxed.wrote,
+            wrote=boxed.wrote, hook_refused=boxed.hooks.refused,
         )  # fmt: skip
 
 

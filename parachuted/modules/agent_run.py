@@ -30,7 +30,7 @@ from parachuted.suggestions.tool import Proposing
 from parachuted.tasks import Outcome, Task
 from parachuted.tools.account import Account
 from parachuted.tools.audited import RunAudit
-from parachuted.tools.hooked import AgentHooks, saw_source
+from parachuted.tools.hooked import AgentHooks, replaced_text, saw_source
 from parachuted.vault import Author, VaultRoot, Written, digest_of, new_id, printable
 
 log = logging.getLogger(__name__)
@@ -85,6 +85,7 @@ class AgentRun:
             asker=parts.asker, clock=parts.clock, vault=vault.root.folder, session_id=self.id, agent=one.name, module=one.module,
             cwd=vault.root.folder / order.folder if order.folder else None, cause={**cause, "chain": list(self.task.causes)},
             publish=parts.bus.publish, saw=lambda source: saw_source(source, vault.store, parts.origins, self.taint),
+            replaced=partial(replaced_text, vault.store),
         )  # fmt: skip
 
     def authority(self) -> Authority:
@@ -139,11 +140,8 @@ class AgentRun:
 
     def outcome(self) -> Outcome:
         """How it ended, when it ended well."""
-        if self.account.net:
-            return Outcome(result="changed", reason=f"updated {', '.join(printable(path) for path in self.account.net)}")
-        if self.suggested:
-            return Outcome(result="suggested", reason=f"suggested {', '.join(self.suggested)}")
-        return Outcome(result="unchanged", reason="it answered, and changed nothing")  # its words are for whoever asked
+        otherwise = "it answered, and changed nothing"  # its words are for whoever asked
+        return self._hooks.outcome(self.account, otherwise, suggested=self.suggested)
 
     def ran(self, words: str, outcome: Outcome) -> Ran:
         """For whoever asked."""

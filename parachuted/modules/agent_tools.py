@@ -162,7 +162,7 @@ def _module_tool(module: str, spec: ToolSpec, call: CallTool) -> Tool:
         try:
             answer = await call(module, spec.name, arguments)
         except ParachuteError as error:
-            return ToolResult(text=error.message, is_error=True)
+            return ToolResult.of_error(error)
         failed = isinstance(answer, Response) and answer.status >= 400  # noqa: PLR2004  as HTTP has it
         body = answer.body if isinstance(answer, Response) else answer
         text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, indent=1)
@@ -180,7 +180,7 @@ def _told(act: Callable[[Mapping[str, str]], Awaitable[str]]) -> Callable[[Mappi
         except ConflictError:
             return ToolResult(text=_CHANGED, is_error=True)
         except ParachuteError as error:
-            return ToolResult(text=error.message, is_error=True)
+            return ToolResult.of_error(error)
 
     return call
 

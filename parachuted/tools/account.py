@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from parachuted.access.quoted import Quoted
@@ -20,13 +20,15 @@ WAITING = "waiting"
 _MOST_STEPS = 200
 _MOST_REVIEWED = 400
 _STEP_TEXT = 2000
+_COSTS = ("cost_usd", "input_tokens", "output_tokens")
 
 
 @dataclass(slots=True, kw_only=True)
 class Account:
     """One run. `changes` is what it reviews, `written` what it wrote so far, `agent` who works: a curator, or a module's agent.
 
-    `quoted` grows with all that the agent is shown; what it reviews and writes is added when the account is kept.
+    `cost` is of all its attempts. `quoted` grows with all that the agent is shown; what it reviews and writes is added when the account is
+    kept.
     """
 
     task: Task
@@ -45,7 +47,7 @@ class Account:
     def note(self, step: Step) -> None:
         """Take in a step of the agent's."""
         if isinstance(step, Finished):
-            self.cost = step
+            self.cost = step if step.of_run or self.cost is None else _sum(self.cost, step)
         elif len(self.steps) < _MOST_STEPS:
             self.steps.append(_step(step))
 
@@ -78,7 +80,8 @@ class Accounts:
         self._history, self._objects, self._causes = history, objects, causes
 
     def open(self, account: Account) -> None:
-        """The run has begun."""
+        """The run has begun, perhaps again: what it has cost before is kept."""
+        account.cost = self._cost(str(account.task.run))
         self._save(account, Outcome(result="unchanged", reason="the agent is at work"), state=RUNNING)
 
     def wait(self, account: Account, reason: str) -> None:
@@ -88,6 +91,13 @@ class Accounts:
     def close(self, account: Account, outcome: Outcome, at: datetime) -> None:
         """The run has ended."""
         self._save(account, outcome, state=outcome.result, ended=at)
+
+    def _cost(self, run: str) -> Finished | None:
+        """What the record says that the run has cost."""
+        if (document := self._history.run(run)) is None:
+            return None
+        cost, tokens_in, tokens_out = (document[name] for name in _COSTS)
+        return Finished(cost_usd=float(cost), input_tokens=int(tokens_in), output_tokens=int(tokens_out), turns=0)  # type: ignore[arg-type, call-overload]
 
     def _save(self, account: Account, outcome: Outcome, *, state: str, ended: datetime | None = None) -> None:
         task, cost = account.task, account.cost
@@ -110,9 +120,7 @@ class Accounts:
             "steps": account.steps,
             "quotes": account.quotes(),
             "prompt_digest": hashlib.sha256(f"{account.system_prompt}\0{account.prompt}".encode("utf-8", "replace")).hexdigest(),
-            "cost_usd": cost.cost_usd if cost else 0.0,
-            "input_tokens": cost.input_tokens if cost else 0,
-            "output_tokens": cost.output_tokens if cost else 0,
+            **{name: getattr(cost, name, 0) for name in _COSTS},
             "undone": None,
         }
         save(self._history, document, watcher=task.watcher)
@@ -145,6 +153,10 @@ def causes_of(document: Mapping[str, object]) -> list[str]:
 def has_ended(document: Mapping[str, object] | None) -> bool:
     """Whether that run's end was recorded."""
     return document is not None and document["outcome"] not in (RUNNING, WAITING)
+
+
+def _sum(earlier: Finished, attempt: Finished) -> Finished:
+    return replace(attempt, **{name: getattr(earlier, name) + getattr(attempt, name) for name in _COSTS})
 
 
 def _reviewed(note: ChangedNote) -> dict[str, object]:

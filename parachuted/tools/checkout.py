@@ -19,7 +19,15 @@ from pathlib import Path
 from parachuted.access.origin import UNTRUSTED, Taint
 from parachuted.access.origins import Origins
 from parachuted.bubbling import watched_beyond
-from parachuted.errors import ActRefusedError, ConflictError, NotFoundError, ParachuteError, PathRefusedError, StorageFailedError
+from parachuted.errors import (
+    ActRefusedError,
+    ConflictError,
+    HookRefusedError,
+    NotFoundError,
+    ParachuteError,
+    PathRefusedError,
+    StorageFailedError,
+)
 from parachuted.events.audit import CALLER, Caller, Recorder, Unrecorded
 from parachuted.grants.agent_grant import AgentGrant
 from parachuted.tools.checkin import Act, Change, CheckedIn, acts_of, is_in_lane, objection, too_many, twin_of
@@ -95,6 +103,7 @@ class Checkout:
         taint: Taint, folder: Path, suggest: Callable[[Change], Awaitable[str]] | None, notice: Callable[[Iterable[str]], Awaitable[None]],
         uid: int | None, outside: Path | None = None, user_home: Path | None = None, private: tuple[Path, ...] = (),
         audit: Recorder | None = None, wrote: Callable[[Written], None] = lambda _written: None,
+        hook_refused: Callable[[str], None] = lambda _words: None,
     ) -> None:  # fmt: skip
         """`folder` is empty, and is what the container sees as /vault; `outside` what it sees as /outside. `uid`: whose the copies are.
 
@@ -106,7 +115,7 @@ class Checkout:
         self._suggest, self._notice, self._audit = suggest, notice, audit or Unrecorded()
         self._outside, self._user_home, self._private, self._uid = outside, user_home, private, uid
         self._folder = HostileFolder(folder, uid=uid)
-        self._wrote = wrote
+        self._wrote, self._hook_refused = wrote, hook_refused
         self._held: dict[str, _Held] = {}
         self._told_left: set[str] = set()
         self._unread: set[str] = set()
@@ -427,6 +436,8 @@ class Checkout:
         except StillChangingError as error:
             outcome.refused.append((shown(act.path), str(error)))
         except (ParachuteError, ReadRefusedError) as error:
+            if isinstance(error, HookRefusedError):
+                self._hook_refused(error.message)
             self._refuse_act(act, str(error), outcome)
         else:
             self._keep(act, written, data, outcome)

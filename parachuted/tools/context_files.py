@@ -24,7 +24,7 @@ from parachuted.access.origins import Origins
 from parachuted.access.quoted import Quoted
 from parachuted.agents import Tool, ToolResult
 from parachuted.agents.extract import describe
-from parachuted.errors import ActRefusedError, ConflictError, NotFoundError, ParachuteError, PathRefusedError, StorageFailedError
+from parachuted.errors import ConflictError, NotFoundError, ParachuteError, PathRefusedError, StorageFailedError
 from parachuted.vault import (
     AppendToSection,
     Author,
@@ -69,7 +69,7 @@ class Grant:
 class ContextFiles:
     """The tools of one run, and a record of what they did. `read` holds the digest of each text as the agent last saw it.
 
-    `objection` is what a hook said against a write, `trouble` what the disk did at the last write that it refused, and none followed.
+    `trouble` is what the disk did at the last write that it refused, and none followed.
 
     `taint` is what it has read of strangers' texts, as `origins` knows them: its own note is its lane, and what it then writes there is no
     more to be trusted than that. `quoted` is what the run's record may quote of what it was shown.
@@ -82,7 +82,6 @@ class ContextFiles:
     read: dict[str, str] = field(default_factory=dict)
     written: list[Written] = field(default_factory=list)
     declined: str | None = None
-    objection: str | None = None
     trouble: str | None = None
     origins: Origins | None = None
     taint: Taint = field(default_factory=Taint)
@@ -184,19 +183,14 @@ class ContextFiles:
         except ConflictError:
             return _refused("a person changed this section meanwhile; read the file again, then decide anew")
         except ParachuteError as error:
-            self._note(error)
-            return _refused(error.message)
+            if isinstance(error, StorageFailedError):
+                self.trouble = error.message
+            return ToolResult.of_error(error)
         self.trouble = None
         self.written.append(written)
         if written.after is not None and not written.merged:  # what was merged in, the agent has not read
             self.read[path] = written.after
         return ToolResult(text=f"{name} of {printable(path)} is written." if written.changed else f"{name} already says that.")
-
-    def _note(self, error: ParachuteError) -> None:
-        if isinstance(error, ActRefusedError):
-            self.objection = error.message
-        elif isinstance(error, StorageFailedError):
-            self.trouble = error.message
 
     def _recorded(self, path: VaultPath) -> AbstractContextManager[Callable[[str | None], None]]:
         """Around a write: whose words it is made of is kept."""

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
@@ -38,8 +39,8 @@ from parachuted.tasks import Causes, Outcome, Queue, Task
 from parachuted.tools.account import NAME, Account, Accounts
 from parachuted.tools.audited import RunAudit
 from parachuted.tools.briefing import SYSTEM_PROMPT, changed_notes, prompt_for
-from parachuted.tools.context_files import UPDATE_CONTEXT, ContextFiles, Grant, finished
-from parachuted.tools.hooked import AgentHooks, Asker, Unasked, saw_source
+from parachuted.tools.context_files import ContextFiles, Grant, finished
+from parachuted.tools.hooked import AgentHooks, Asker, Unasked, replaced_text, saw_source
 from parachuted.tools.undo import Undo
 from parachuted.vault import Author, History, Index, Objects, Store, VaultPath, parse_note, printable
 from parachuted.vault.conflicts import conflict_line
@@ -241,7 +242,7 @@ class Curator:
             log.info("a hook wants a run to go on, which no run does", extra={"run": task.run, "reason": ending.reason})
         if files.trouble is not None:  # the disk may take it later
             raise AgentStoppedError(files.trouble)
-        return _outcome(files, account, hooks.refusal(UPDATE_CONTEXT) or files.objection)
+        return hooks.outcome(account, files.declined or account.last_said or "the agent wrote nothing")
 
     async def _work(self, job: Job, account: Account, audit: RunAudit) -> str | None:
         """Do the job; why it failed, or None. Raises AgentUnavailableError and AgentStoppedError for what passes."""
@@ -273,7 +274,7 @@ class Curator:
         return AgentHooks(
             asker=parts.asker, clock=parts.clock, vault=parts.store.folder, session_id=str(task.run), agent=NAME, cause=cause,
             publish=parts.bus.publish, added=account.quoted.add_anything,
-            saw=lambda source: saw_source(source, parts.store, parts.origins, files.taint),
+            saw=lambda source: saw_source(source, parts.store, parts.origins, files.taint), replaced=partial(replaced_text, parts.store),
         )  # fmt: skip
 
     async def _let_bubble(self, hooks: AgentHooks, account: Account) -> None:
@@ -406,16 +407,6 @@ def _grant(watcher: VaultPath, present: Iterable[Review], watched: Sequence[Vaul
         own=watcher, watched=tuple(path for path in paths[:_MOST_WATCHED] if granted.may_read(path)),
         is_writable=granted.may_write(watcher), past=frozenset(changed).difference(watched), left_out=len(paths[_MOST_WATCHED:]),
     )  # fmt: skip
-
-
-def _outcome(files: ContextFiles, account: Account, objection: str | None) -> Outcome:
-    """`objection`: what a hook said against a write. The differences of a run that could write nothing for that stay open."""
-    if account.net:
-        updated = f"updated {', '.join(printable(path) for path in account.net)}"
-        return Outcome(result="changed", reason=f"{updated}; {objection}" if objection else updated)
-    if objection:
-        return Outcome(result="failed", reason=objection)
-    return Outcome(result="unchanged", reason=files.declined or account.last_said or "the agent wrote nothing")
 
 
 def _is_cancelled() -> bool:

@@ -21,7 +21,11 @@ from parachuted.access.origins import Origins
 from parachuted.agents import Tool, ToolResult, call_tool
 from parachuted.errors import ActRefusedError, ParachuteError
 from parachuted.hooks import Decision, Occurrence
-from parachuted.vault import Store, VaultPath
+from parachuted.hooks.claude_tools import REPLACED, TOOL_EVENTS, WRITING_TOOLS
+from parachuted.tasks import Outcome
+from parachuted.tools.account import Account
+from parachuted.tools.context_files import HISTORY
+from parachuted.vault import Store, VaultPath, parse_note, printable
 
 _SHOWN = 2000
 
@@ -65,7 +69,7 @@ class AgentHooks:
     """One agent's work. `session_id` is what its hooks know it by, `agent` and `module` who works; `publish` tells the bus of a call.
 
     `added` is called before the agent is shown words of a hook, which may be of any note; before that `saw`, in a thread, with each file
-    that the hook says they are from.
+    that the hook says they are from. `replaced`, in a thread too, is the text that a call of a tool is about to replace.
     """
 
     asker: Asker
@@ -79,9 +83,10 @@ class AgentHooks:
     publish: Callable[..., object] = _published
     added: Callable[[], object] = lambda: None
     saw: Callable[[str], object] = lambda _source: None
+    replaced: Callable[[str, Mapping[str, object]], str] = lambda _tool, _arguments: ""
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     _ends: list[str] = field(default_factory=list)
-    _refusals: dict[str, str] = field(default_factory=dict)
+    _refusals: list[str] = field(default_factory=list)
 
     def tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
         """The same tools, each call of which hooks may see, change and refuse."""
@@ -118,26 +123,37 @@ class AgentHooks:
         return None, decision.context
 
     async def after_call(
-        self, name: str, arguments: Mapping[str, object], use: str, result: ToolResult, took: float
+        self, name: str, arguments: Mapping[str, object], use: str, result: ToolResult, took: float, replaced: str = ""
     ) -> Decision:  # fmt: skip
         """What hooks add once a call has ended, after so many milliseconds. It has happened: an objection to it is one more text."""
         told: dict[str, object] = {"tool_name": name, "tool_input": dict(arguments), "tool_use_id": use, "duration_ms": round(took, 3)}
         if result.is_error:
             event, told["error"], told["is_interrupt"] = "tool.failed", result.text, False
         else:
-            event, told["tool_response"] = "tool.after", [{"type": "text", "text": result.text}]
+            response = [{"type": "text", "text": result.text}] if result.response is None else result.response
+            event, told["tool_response"] = "tool.after", response
         self.publish(event, **_brief({key: value for key, value in told.items() if key != "is_interrupt"}))
         if not self.asker.wants(event):
             return Decision()
-        decision = await self.asker.ask(self.occurrence(event, told))
+        decision = await self.asker.ask(self.occurrence(event, {**told, REPLACED: replaced} if replaced else told))
         self._may_end(decision)
         if decision.sources or decision.context or decision.updated_output is not None:
             await self._shows(decision)
         return decision
 
-    def refusal(self, tool: str) -> str | None:
-        """What hooks said last of a call of that tool that they refused, if they refused any."""
-        return self._refusals.get(tool)
+    def outcome(self, account: Account, otherwise: str, *, suggested: Sequence[str] = ()) -> Outcome:
+        """How a run that came to its end ended: by what it wrote, what hooks refused to have written, and what it suggested."""
+        objection = self._refusals[-1] if self._refusals else None
+        if account.net:
+            updated = f"updated {', '.join(printable(path) for path in account.net)}"
+            return Outcome(result="changed", reason=f"{updated}; {objection}" if objection else updated)
+        if suggested:
+            return Outcome(result="suggested", reason=f"suggested {', '.join(suggested)}")
+        return Outcome(result="failed", reason=objection) if objection else Outcome(result="unchanged", reason=otherwise)
+
+    def refused(self, words: str) -> None:
+        """A hook refused what the agent would have written."""
+        self._refusals.append(words)
 
     def ended(self) -> str | None:
         """Why the agent is not to go on, where a hook has said so."""
@@ -155,27 +171,35 @@ class AgentHooks:
             if (reason := self.ended()) is not None:
                 return ToolResult(text=f"nothing was done: {reason}", is_error=True)
             use = f"{self.session_id}-{next(self._numbers)}"
-            decision = await self._before(tool.name, arguments, use)
+            replaced = await self._replaced(tool.name, arguments)
+            decision = await self._before(tool.name, arguments, use, replaced)
             if not decision.allowed:
                 return ToolResult(text=_refusal(tool.name, decision), is_error=True)
             given = arguments if decision.updated_input is None else decision.updated_input
             began = time.perf_counter()
             result = await (tool.call(given) if given is arguments else call_tool((tool,), tool.name, given))
             took = (time.perf_counter() - began) * 1000
-            after = await self.after_call(tool.name, given, use, result, took)
+            if result.hook_refused:
+                self.refused(result.text)
+            after = await self.after_call(tool.name, given, use, result, took, replaced)
             shown = _text_of(after.updated_output) if not result.is_error else None
             return _with_context(result if shown is None else replace(result, text=shown), (*decision.context, *after.context))
 
         return call
 
-    async def _before(self, name: str, arguments: Mapping[str, object], use: str) -> Decision:
+    async def _replaced(self, name: str, arguments: Mapping[str, object]) -> str:
+        if name not in WRITING_TOOLS or not any(map(self.asker.wants, TOOL_EVENTS)):
+            return ""
+        return await asyncio.to_thread(self.replaced, name, arguments)
+
+    async def _before(self, name: str, arguments: Mapping[str, object], use: str, replaced: str = "") -> Decision:
         if not self.asker.wants("tool.before"):
             return Decision()
-        told = {"tool_name": name, "tool_input": dict(arguments), "tool_use_id": use}
+        told = {"tool_name": name, "tool_input": dict(arguments), "tool_use_id": use, **({REPLACED: replaced} if replaced else {})}
         decision = await self.asker.ask(self.occurrence("tool.before", told))
         self._may_end(decision)
-        if not decision.allowed:
-            self._refusals[name] = f"a hook refused {name}: {decision.reason}"
+        if not decision.allowed and name in WRITING_TOOLS:
+            self.refused(f"a hook refused {name}: {decision.reason}")
         if decision.sources or decision.context or not decision.allowed:
             await self._shows(decision)
         return decision
@@ -204,6 +228,23 @@ def saw_source(source: str, store: Store, origins: Origins | None, taint: Taint)
         taint.read(source, "imported")
     else:
         taint.read(path, origins.of_text(path, content.data, content.digest) if origins is not None else "you")
+
+
+def replaced_text(store: Store, tool: str, arguments: Mapping[str, object]) -> str:
+    """What a call of one of our writing tools is about to replace: a section's text, or a whole note's; "": nothing. Blocks on the disk."""
+    place, name = arguments.get("file_path", arguments.get("path")), arguments.get("section")
+    if tool == "append_note" or not isinstance(place, str):
+        return ""
+    try:
+        note = parse_note(store.read(VaultPath.parse(place)).data)
+    except ParachuteError:
+        return ""
+    if tool == "write_note":
+        return note.data.decode("utf-8", "replace")
+    section = note.section(name.strip()) if isinstance(name, str) else None
+    if section is None or section.title.strip().casefold() == HISTORY.casefold():  # which only grows
+        return ""
+    return note.data[section.body_start : section.stop].decode("utf-8", "replace").strip("\r\n")
 
 
 def _refusal(name: str, decision: Decision) -> str:

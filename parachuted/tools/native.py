@@ -12,7 +12,7 @@ import posixpath
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from parachuted.access.origin import Taint
 from parachuted.access.paths import is_control, is_hidden
@@ -34,6 +34,7 @@ _CHANGERS = _WRITERS | {"Bash"}
 _READERS = frozenset({"Read", "Glob", "Grep", "LS"})
 _REACHERS = frozenset({"Bash", "WebFetch", "WebSearch"})
 _PLACES = ("file_path", "notebook_path", "path")
+_PLACES_TOLD = frozenset({"file", "filePath", "filenames"})
 _MOST_WAITING = 100
 
 CommandGate = Callable[[str, bool | tuple[str, ...]], str | None]
@@ -99,6 +100,7 @@ class _Gate:
             self.taint.read(f"an answer to {name}", "web")
         said = await self._checked_in(name) if name in _CHANGERS else ""
         self.audit.called(name, _in_vault(arguments), result, took)
+        result = replace(result, response=_in_shown_places(result.response, self.hooks))
         decision = await self.hooks.after_call(name, _told(arguments, self.hooks), call.use, result, took)
         context = "\n\n".join(text for text in (said, *call.context, *decision.context) if text)
         return AfterCall(context=context, output=decision.updated_output)
@@ -180,6 +182,17 @@ def _told(arguments: Mapping[str, object], hooks: AgentHooks) -> dict[str, objec
         if name in _PLACES and isinstance(path, str) and path != arguments.get(name):
             told[name] = posixpath.join(hooks.vault, path)
     return told
+
+
+def _in_shown_places(response: object, hooks: AgentHooks) -> object:
+    """An answer with the vault's own paths, where one of the CLI's tools names them."""
+    if isinstance(response, str) and f"{response}/".startswith(f"{VAULT}/"):
+        return posixpath.join(hooks.vault, response.removeprefix(VAULT).lstrip("/"))
+    if isinstance(response, list):
+        return [_in_shown_places(one, hooks) for one in response]
+    if isinstance(response, Mapping):
+        return {name: _in_shown_places(one, hooks) if name in _PLACES_TOLD else one for name, one in response.items()}
+    return response
 
 
 def _in_vault(arguments: Mapping[str, object]) -> dict[str, object]:

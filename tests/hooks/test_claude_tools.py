@@ -40,7 +40,9 @@ async def asked(
         return ToolResult(text="done")
 
     async with running_hooks(home, vault) as hooks:
-        agent = AgentHooks(asker=hooks, clock=lambda: datetime.now(UTC), vault=vault, session_id="s", agent="a")
+        agent = AgentHooks(
+            asker=hooks, clock=lambda: datetime.now(UTC), vault=vault, session_id="s", agent="a", replaced=lambda *_called: "- old"
+        )  # fmt: skip
         (tool,) = agent.tools([Tool(name=name, description="", schema={}, call=call)])
         result = await tool.call(arguments)
     told = tmp_path / "told"
@@ -50,7 +52,7 @@ async def asked(
 @pytest.mark.parametrize(
     ("tool", "arguments", "matcher", "name", "expected"),
     [
-        ("update_context", CONTEXT, "Write|Edit", "Edit", {"file_path": "Work/AGENTS.md", "old_string": "", "new_string": "- new"}),
+        ("update_context", CONTEXT, "Write|Edit", "Edit", {"file_path": "Work/AGENTS.md", "old_string": "- old", "new_string": "- new"}),
         ("update_context", CONTEXT, "Write", "Write", {"file_path": "Work/AGENTS.md", "content": "- new"}),
         ("update_context", CONTEXT, "^(Edit|MultiEdit)$", "Edit", {"file_path": "Work/AGENTS.md", "new_string": "- new"}),
         ("edit_section", NOTE, "Edit", "Edit", {"file_path": "Work/a.md", "new_string": "- new"}),
@@ -75,6 +77,7 @@ async def test_a_hook_for_claude_codes_tool_is_asked_about_ours_in_its_shape(
     assert [one["hook_event_name"] for one in told] == ["PreToolUse", "PostToolUse"]
     assert [one["tool_name"] for one in told] == [name, name]
     assert all({**one["tool_input"], **whole} == one["tool_input"] for one in told)
+    assert not any("replaced" in one or "replaced" in one["data"] for one in told)
     assert given == arguments
 
 
@@ -106,6 +109,34 @@ async def test_a_rule_about_claude_codes_tool_means_ours(rule: str, is_meant: bo
     told, _, _ = await asked(tmp_path, "update_context", CONTEXT, "Edit|Write", **{"if": rule})
 
     assert any(one["hook_event_name"] == "PreToolUse" for one in told) is is_meant
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "matcher", "expected"),
+    [
+        (
+            "update_context",
+            CONTEXT,
+            "Edit",
+            {"filePath": "Work/AGENTS.md", "oldString": "- old", "newString": "- new", "replaceAll": False},
+        ),
+        ("write_note", {"path": "Work/a.md", "text": "# A"}, "Write", {"filePath": "Work/a.md", "content": "# A", "type": "update"}),
+        ("read_note", {"path": "Work/a.md"}, "Read", {"file": {"filePath": "Work/a.md", "content": "done", "numLines": 1}}),
+        ("search_notes", {"query": "roof"}, "Grep", {"mode": "content", "content": "done", "numLines": 1}),
+        ("list_notes", {"pattern": "**"}, "Glob", {"filenames": ["done"], "numFiles": 1, "truncated": False}),
+    ],
+)
+async def test_what_our_tool_answered_has_the_shape_of_claude_codes_tool(
+    tool: str, arguments: Mapping[str, object], matcher: str, expected: Mapping[str, object], tmp_path: Path
+):
+    told, _, _ = await asked(tmp_path, tool, arguments, matcher)
+    response = told[1]["tool_response"]
+    for place in (response, response.get("file", {})):
+        if "filePath" in place:
+            place["filePath"] = place["filePath"].removeprefix(f"{tmp_path}/vault/")
+    if "file" in expected:
+        response["file"] = {name: response["file"][name] for name in expected["file"]}
+    assert {name: response[name] for name in expected} == expected
 
 
 async def test_what_our_tool_answered_is_a_list_of_blocks_as_of_any_tool_of_a_server(tmp_path: Path):

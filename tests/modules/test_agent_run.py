@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.errors import HookRefusedError
 from parachuted.grants.agent_config import AgentConfig
 from parachuted.grants.granting import build_grant
 from parachuted.keys import EVERYWHERE
@@ -12,6 +13,7 @@ from parachuted.modules.agent_order import AgentDefinition, Order
 from parachuted.modules.agent_run import AgentRun
 from parachuted.modules.bounds import Bounds
 from parachuted.testing import ScriptedBackend, say, use
+from tests.modules.test_module_agents import Objecting
 from tests.modules.test_run_watching import Filed
 from tests.modules.yard import LIMITS, Yard
 
@@ -44,6 +46,30 @@ async def test_what_came_of_it_is_told_by_what_it_wrote_then_by_what_it_suggeste
         await run.work()
         assert run.outcome().result == expected
         assert run.ran("", run.outcome()).suggested == (() if expected == "unchanged" else ("s-1",))
+
+
+@pytest.mark.parametrize("tool", ["write_note", "append_note", "edit_section"])
+async def test_a_run_whose_writes_a_hook_refuses_has_failed_with_the_hooks_words(yard: Yard, monkeypatch: pytest.MonkeyPatch, tool: str):
+    def refuse(*_given: object, **_named: object) -> None:
+        raise HookRefusedError("a hook refused the write to Brain/n.md, so nothing was written: it is Sunday")
+
+    given = {"path": "Brain/a.md", "section": "Facts", "text": "x"}
+    given = given if tool != "write_note" else {"path": "Brain/n.md", "text": "x"}
+    for name in ("write", "edit", "create"):
+        monkeypatch.setattr(yard.parts.store, name, refuse, raising=False)
+    run = run_of(yard, ScriptedBackend([use(tool, **given), say("I could not write.")]))
+    await run.prepare()
+    words = await run.work()
+    assert (run.outcome().result, "it is Sunday" in run.outcome().reason, words) == ("failed", True, "I could not write.")
+
+
+@pytest.mark.parametrize(("tool", "result"), [("write_note", "failed"), ("list_notes", "unchanged")])
+async def test_a_call_that_a_hook_refuses_fails_the_run_where_it_would_have_written(yard: Yard, tool: str, result: str):
+    arguments = {"path": "Brain/n.md", "text": "x"} if tool == "write_note" else {}
+    run = run_of(yard, ScriptedBackend([use(tool, **arguments), say("Well.")]), asker=Objecting(tool))
+    await run.prepare()
+    await run.work()
+    assert run.outcome().result == result
 
 
 async def test_the_words_after_the_last_call_are_the_answer(yard: Yard):

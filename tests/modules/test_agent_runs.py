@@ -171,7 +171,7 @@ async def _outcome(runs: AgentRuns, one: Order) -> str:
 
 
 async def test_a_run_that_has_read_a_stranger_suggests_and_its_session_remembers(yard: Yard):
-    filed, taints = Filed(), SessionTaints(yard.state)
+    filed, taints = Filed(), SessionTaints(yard.state, yard.clock)
     backend = ScriptedBackend([use("read_note", path="Brain/clip.md"), use("write_note", path="Brain/new.md", text="x"), say("ok")])
     parts = yard.agents(backend, suggestions=filed, taints=taints, origins=Origins(yard.state))
     ran = await AgentRuns(parts, yard.parts).run(order())
@@ -185,7 +185,7 @@ async def test_a_run_that_has_read_a_stranger_suggests_and_its_session_remembers
 
 
 async def test_a_session_of_another_agent_is_not_gone_on_with(yard: Yard):
-    taints = SessionTaints(yard.state)
+    taints = SessionTaints(yard.state, yard.clock)
     taints.keep("s-9", Taint(), agent="other/agent")
     backend = ScriptedBackend([say("ok")])
     runs = AgentRuns(yard.agents(backend, taints=taints), yard.parts)
@@ -306,7 +306,9 @@ async def test_a_session_remembers_what_a_run_of_it_read_that_was_ended(yard: Ya
         await asyncio.Event().wait()
         return []
 
-    parts = yard.agents(ScriptedBackend(script), taints=SessionTaints(yard.state), origins=Origins(yard.state), suggestions=Filed())
+    parts = yard.agents(
+        ScriptedBackend(script), taints=SessionTaints(yard.state, yard.clock), origins=Origins(yard.state), suggestions=Filed()
+    )
     with pytest.raises(AgentStoppedError):
         await AgentRuns(parts, yard.parts).run(order(session="s-1"))
     again = replace(parts, backend=ScriptedBackend([use("write_note", path="Brain/new.md", text="x"), say("ok")]))

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents import Job, Step, call_tool
-from parachuted.errors import ActRefusedError, AgentFailedError, AgentUnavailableError, StorageFailedError
+from parachuted.agents import Finished, Job, Step, call_tool
+from parachuted.errors import AgentFailedError, AgentUnavailableError, HookRefusedError, StorageFailedError
 from parachuted.testing import Block, ScriptedBackend, say, use
 from parachuted.tools import Curator
 from parachuted.tools import curator as curator_module
@@ -254,6 +254,40 @@ async def test_an_agent_that_is_unavailable_has_the_run_wait(tmp_path: Path):
     assert len(study.queue.running()) == 1
 
 
+async def test_a_run_that_is_tried_again_has_cost_what_all_its_attempts_did(tmp_path: Path):
+    spent = Finished(cost_usd=0.25, input_tokens=10, output_tokens=2, turns=1)
+
+    class Failing:
+        name = "failing"
+        steps: tuple[Step, ...] = (spent,)
+
+        async def run(self, _job: Job) -> AsyncIterator[Step]:
+            for step in self.steps:
+                yield step
+            raise AgentUnavailableError("no credit")
+
+    study = await study_with(tmp_path, say("Done."))
+    study.backend._cost_usd = 0.5
+    study.curator._backend = Failing()
+    costs = []
+    for steps in [(spent,), (spent,), ()]:
+        study.curator._backend.steps = steps
+        with pytest.raises(AgentUnavailableError):
+            await study.run("w")
+        costs.append(study.history.runs()[0]["cost_usd"])
+        (task,) = study.queue.running()
+        with study.state.batch():
+            study.queue.put_back(task, due_at=study.now, reason=None)
+        study.reopen()
+        study.curator._backend = Failing()
+    study.curator._backend = study.backend
+    await study.run("w")
+
+    (document,) = study.history.runs()
+    assert costs == [0.25, 0.5, 0.5]
+    assert [document[name] for name in ("cost_usd", "input_tokens", "output_tokens")] == [1.0, 20, 4]
+
+
 async def test_an_agent_that_is_unavailable_after_it_wrote_is_taken_back_and_waits(tmp_path: Path):
     study = await study_with(tmp_path)
 
@@ -292,7 +326,7 @@ async def test_a_run_whose_writes_the_disk_refuses_waits_and_is_done_when_the_di
 
 async def test_a_run_whose_write_a_hook_refuses_has_failed_with_the_hooks_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def refuse(*_given: object, **_named: object) -> None:
-        raise ActRefusedError("a hook refused the write to w.md, so nothing was written: it is Sunday")
+        raise HookRefusedError("a hook refused the write to w.md, so nothing was written: it is Sunday")
 
     study = await study_with(tmp_path, update(), say("I could not write."))
     monkeypatch.setattr(study.parts.store, "edit", refuse)

@@ -23,7 +23,7 @@ def study(tmp_path: Path) -> Study:
     study = Study(folder=tmp_path, backend=ScriptedBackend([update]))
     study.begin_with(a=A, w=W)
     study.origins = Origins(study.state, ["a.md"])
-    parts = replace(study.parts, origins=study.origins, taints=SessionTaints(study.state))
+    parts = replace(study.parts, origins=study.origins, taints=SessionTaints(study.state, study.clock))
     study.curator = Curator(parts, study.backend, model=None, limits=LIMITS)
     return study
 

@@ -13,7 +13,8 @@ from parachuted.agents import Tool, ToolResult, call_tool
 from parachuted.errors import ActRefusedError
 from parachuted.hooks import Decision, Occurrence
 from parachuted.testing import say, use
-from parachuted.tools.hooked import AgentHooks, Unasked
+from parachuted.tools.hooked import AgentHooks, Unasked, replaced_text
+from tests.tools.conftest import OWN, Bench
 from tests.tools.study import Study
 from tests.tools.test_curator import B, W, study_with, update
 
@@ -70,6 +71,24 @@ def hooks_of(scripted: Scripted | Unasked, told: list[Mapping[str, object]] | No
 async def write(scripted: Scripted | Unasked, told: list[Mapping[str, object]] | None = None) -> tuple[ToolResult, Pen]:
     pen = Pen()
     return await call_tool(hooks_of(scripted, told).tools([pen.tool]), "note_down", {"text": "milk"}), pen
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "expected"),
+    [
+        ("update_context", {"file_path": "g/AGENTS.md", "section": "facts"}, "- beans"),
+        ("edit_section", {"path": "g/AGENTS.md", "section": "Current Focus"}, "- dig\n\n### This week\n\n- sow"),
+        ("update_context", {"file_path": "g/AGENTS.md", "section": "History"}, ""),
+        ("update_context", {"file_path": "g/AGENTS.md", "section": "Missing"}, ""),
+        ("append_note", {"path": "g/AGENTS.md", "section": "Facts"}, ""),
+        ("write_note", {"path": "g/AGENTS.md"}, OWN),
+        ("write_note", {"path": "g/new.md"}, ""),
+        ("write_note", {"path": "../../etc/passwd"}, ""),
+        ("update_context", {"file_path": 7, "section": None}, ""),
+    ],
+)
+def test_what_a_call_is_about_to_replace_is_known(bench: Bench, tool: str, arguments: Mapping[str, object], expected: str):
+    assert replaced_text(bench.store, tool, arguments) == expected
 
 
 async def test_with_no_hook_a_call_is_what_it_was():

@@ -218,6 +218,17 @@ async def test_what_hooks_add_reaches_the_agent_after_the_call(shell: Shell):
     assert after.data["tool_response"] == [{"type": "text", "text": "done"}]
 
 
+async def test_an_answer_of_the_clis_own_tool_is_told_as_it_is_with_the_places_of_the_vault(shell: Shell):
+    native = await shell.open()
+    shell.hooks.answers = {"tool.after": Decision()}
+    response = {"type": "text", "file": {"filePath": "/vault/Projects/roof.md", "content": "/vault/x", "numLines": 1}}
+    await native.before("Read", {"file_path": "/vault/Projects/roof.md"})
+    await native.after("Read", {"file_path": "/vault/Projects/roof.md"}, ToolResult(text="x", response=response))
+
+    told = shell.hooks.asked[-1].data["tool_response"]
+    assert told == {"type": "text", "file": {**response["file"], "filePath": str(shell.desk.vault / "Projects/roof.md")}}
+
+
 async def test_each_call_is_told_to_the_audit_once(shell: Shell):
     native = await shell.open()
     arguments = {"file_path": "/vault/Projects/roof.md"}

@@ -65,7 +65,6 @@ class ClaudeBackend:
         """One go. The account comes last, when all that the run cost has been counted, and then what it failed of."""
         toolbox = Toolbox(job.tools, job.native, job.ended)
         account, failure = None, None
-        before = self._counted(job)
         try:
             async with (
                 self._surround(job, self._make_options(job, toolbox, session), deadline) as around,
@@ -79,7 +78,7 @@ class ClaudeBackend:
         except AgentFailedError as error:
             failure = error
         if account is not None:
-            account = self._priced(job, account, before)
+            account = self._priced(job, account)
             if account.cost_usd or not isinstance(failure, AgentUnavailableError):  # who could not begin has no account to give
                 yield account
         if failure is not None:
@@ -117,25 +116,15 @@ class ClaudeBackend:
             return self._surroundings.on_host(job, options)
         return self._surroundings.in_box(job, job.native, options, deadline)
 
-    def _counted(self, job: Job) -> Spent | None:
-        """What the gateway has counted for the run, which is what holds; None: the CLI goes without it, and tells by itself."""
+    def _priced(self, job: Job, account: Finished) -> Finished:
+        """With what the gateway has counted for the run, which is what holds, unless the CLI goes without it and tells by itself."""
         gateway = self._settings.gateway
         if gateway is None or self._settings.is_direct:
-            return None
-        spent = gateway.spent(job.id)
-        return Spent(cost_usd=spent.usd, input_tokens=spent.prompt, output_tokens=spent.output)
-
-    def _priced(self, job: Job, account: Finished, before: Spent | None) -> Finished:
-        after = self._counted(job)
-        if before is None or after is None:
             return account
+        spent = gateway.spent(job.id)
         return replace(
-            account,
-            cost_usd=max(0.0, after.cost_usd - before.cost_usd),
-            input_tokens=after.input_tokens - before.input_tokens,
-            output_tokens=after.output_tokens - before.output_tokens,
-            at_most=False,
-        )
+            account, cost_usd=spent.usd, input_tokens=spent.prompt, output_tokens=spent.output, at_most=False, of_run=True
+        )  # fmt: skip
 
     def _make_options(self, job: Job, toolbox: Toolbox, session: str | None) -> ClaudeAgentOptions:
         patience = job.limits.timeout_s  # a person may be asked

@@ -51,7 +51,8 @@ class Toolbox:
         if native is None or not isinstance(name, str) or name not in native.tools:
             return self._end()
         failed = event == "PostToolUseFailure"
-        result = ToolResult(text=_words(done.get("error") if failed else done.get("tool_response")), is_error=failed)
+        response = None if failed else done.get("tool_response")
+        result = ToolResult(text=_words(done.get("error") if failed else response), is_error=failed, response=response)
         try:
             after = await native.after(name, arguments if isinstance(arguments, Mapping) else {}, result)
         except Exception as bug:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from parachuted.agents.gateway.prices import Tokens
+from parachuted.agents.gateway.refusals import ERROR_EVENT
 
 _LONGEST_LINE = 4 << 20
 _LONGEST_JSON = 32 << 20
@@ -19,7 +20,7 @@ _NAME_CHARS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What was read. `is_whole`: with what the whole answer took; else `tokens.output` is at least what passed by."""
+    """What was read. `is_whole`: the answer was ended by its server; else `tokens.output` is at least what passed by."""
 
     model: str
     tokens: Tokens
@@ -38,7 +39,7 @@ class Meter:
         self._usage: dict[str, object] = {}
         self._model = ""
         self._passed = 0
-        self._has_begun = self._has_ended = False
+        self._has_begun = self._has_ended = self._has_failed = False
 
     def feed(self, piece: bytes) -> None:
         """Take in what passes."""
@@ -80,9 +81,10 @@ class Meter:
             searches=_count(tools.get("web_search_requests")) if isinstance(tools, Mapping) else 0,
         )
         speed, place = _name(usage.get("speed")), _name(usage.get("inference_geo"))
-        return Reading(model=self._model, tokens=tokens, is_whole=self._has_ended, speed=speed, place=place)
+        return Reading(model=self._model, tokens=tokens, is_whole=self._has_ended or self._has_failed, speed=speed, place=place)
 
     def _take(self, line: bytes) -> None:
+        self._has_failed = self._has_failed or line.startswith(ERROR_EVENT)
         if not line.startswith(b"data:"):
             return
         if b'"usage"' not in line:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 
 ERROR_EVENT = b"event: error"
+_BEGINNING = (b"event: message_start", b"event: content_block_start", b"event: ping")
 _STATUS = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -33,14 +34,20 @@ def is_passing(status: int | None) -> bool:
 def read_refusal(status: int, body: bytes) -> tuple[int, bytes]:
     """The status and the JSON body of an error, however it came.
 
-    An error event in place of an answer comes with status 200, and Anthropic says 400 where there is no credit left.
+    An error event before the content of a stream comes with status 200, and Anthropic says 400 where there is no credit left.
     """
-    if body.startswith(ERROR_EVENT):
-        body = body.partition(b"data:")[2].partition(b"\n")[0].strip()
+    if (event := _first_content(body)).startswith(ERROR_EVENT):
+        body = event.partition(b"data:")[2].partition(b"\n")[0].strip()
         return _STATUS.get(_error(body).get("type", ""), 500), body
     if status == _BAD_REQUEST and _CREDIT_WORDS in _error(body).get("message", "").lower():
         return _NO_CREDIT, body
     return status, body
+
+
+def has_no_content(stream: bytes) -> bool:
+    """Whether a stream of events holds, so far, neither content nor the whole of an error."""
+    event = _first_content(stream)
+    return b"\n\n" not in event if event.startswith(ERROR_EVENT) else b"\n" not in event
 
 
 def problem_of(status: int, body: bytes, *, host: str, model: str) -> tuple[str, str] | None:
@@ -58,6 +65,14 @@ def problem_of(status: int, body: bytes, *, host: str, model: str) -> tuple[str,
     if status == _RATE:
         return "model", f"{host} limits how often the model is asked{words}; runs that need it wait"
     return None
+
+
+def _first_content(stream: bytes) -> bytes:
+    """The events without those at the beginning that only say that an answer begins."""
+    events = stream.replace(b"\r\n", b"\n")
+    while events.startswith(_BEGINNING):
+        events = events.partition(b"\n\n")[2]
+    return events
 
 
 def _error(body: bytes) -> Mapping[str, str]:

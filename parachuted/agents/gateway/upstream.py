@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import random
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from io import BytesIO
@@ -23,7 +23,7 @@ from parachuted.agents.gateway.breaker import Breaker
 from parachuted.agents.gateway.headers import headers_up
 from parachuted.agents.gateway.login import Login
 from parachuted.agents.gateway.redact import redact
-from parachuted.agents.gateway.refusals import ERROR_EVENT, problem_of, read_refusal
+from parachuted.agents.gateway.refusals import has_no_content, problem_of, read_refusal
 from parachuted.agents.gateway.retry import asked_wait_s, wait_before_retry
 from parachuted.agents.gateway.windows import read_windows
 from parachuted.errors import AgentUnavailableError
@@ -31,6 +31,7 @@ from parachuted.errors import AgentUnavailableError
 _ANTHROPIC = "api.anthropic.com"
 _ANTHROPICS = "anthropic.com"
 _CONNECT_S = 10.0
+_MOST_WINDOWS = 20
 _SILENCE_S = 600.0
 _IDLE_S = 60.0
 _AUTHORITIES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")
@@ -42,6 +43,7 @@ _BAD = 400
 _FAULTS = 500
 _REFUSED = 401
 _LARGEST_ERROR = 64 << 10
+_LONGEST_BEGINNING_S = 20.0  # an agent that hears nothing for minutes gives up
 _ASKS_TO_WAIT = frozenset({429, 503, 529})
 _LONGEST_HOLD_S = 86_400.0
 _REDIRECTS = range(300, 400)
@@ -110,7 +112,7 @@ class Upstream:
         """Its name, for a person."""
         return urlsplit(self.url).netloc.rpartition("@")[2]
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def ask(
         self, path: str, query: str, headers: Mapping[str, str], body: bytes, attempts: Attempts, *, model: str | None = None
     ) -> AsyncIterator[Begun]:  # fmt: skip
@@ -217,7 +219,7 @@ class Upstream:
                 self._breaker.left()
             if response is not None and not is_known:
                 response.close()
-        self.windows |= read_windows(response.headers)
+        self.windows = dict([*(self.windows | read_windows(response.headers)).items()][-_MOST_WINDOWS:])
         if status in _UNPAID:
             attempts.refused()
         if response.status in _REDIRECTS:
@@ -270,14 +272,22 @@ class Upstream:
 
 
 async def _read_first(response: aiohttp.ClientResponse) -> tuple[int, bytes]:
-    """The status and the first piece of an answer; all of one that is an error, as far as it is of a sensible length."""
+    """The status and the beginning of an answer; all of one that is an error, as far as it is of a sensible length.
+
+    A stream is read until it has content, for a while: an error event before that comes in place of an answer.
+    """
     first = await response.content.readany()
-    is_event = response.content_type == "text/event-stream" and response.status < _BAD and first.startswith(ERROR_EVENT)
-    if not is_event and response.status < _BAD:
-        return response.status, first
-    while len(first) < _LARGEST_ERROR and not (is_event and b"\n\n" in first) and (more := await response.content.readany()):
-        first += more
-    return read_refusal(response.status, first[:_LARGEST_ERROR])
+    if response.status >= _BAD:
+        while len(first) < _LARGEST_ERROR and (more := await response.content.readany()):
+            first += more
+        return read_refusal(response.status, first[:_LARGEST_ERROR])
+    if response.content_type == "text/event-stream":
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LONGEST_BEGINNING_S):
+                while len(first) < _LARGEST_ERROR and has_no_content(first) and (more := await response.content.readany()):
+                    first += more
+        return read_refusal(response.status, first)
+    return response.status, first
 
 
 def is_on_this_machine(url: str) -> bool:

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
 _PREFIX = "anthropic-ratelimit-unified-"
-_NAMES = {
-    "five_hour": "5h",
-    "seven_day": "7d",
-    "seven_day_sonnet": "7d_sonnet",
-    "seven_day_opus": "7d_opus",
-}  # as apps and as the server say
+_USED = re.compile(rf"{_PREFIX}([a-z0-9_-]{{1,40}})-utilization", re.IGNORECASE)
+_MOST = 20
 _MOST_PERCENT = 1000.0
 
 
 def read_windows(headers: Mapping[str, str]) -> dict[str, dict[str, object]]:
-    """The windows that an answer's headers tell of: `utilization` in percent, `resets_at` a time or None. An API key has none."""
+    """The windows that an answer's headers tell of, by the names that these give them, such as `5h` and `7d`: `utilization` in percent,
+    `resets_at` a time or None. An API key has none.
+    """
     found: dict[str, dict[str, object]] = {}
-    for name, short in _NAMES.items():
-        used = _number(headers.get(f"{_PREFIX}{short}-utilization"))
+    for name in [match[1].lower() for header in headers if (match := _USED.fullmatch(header))][:_MOST]:
+        used = _number(headers.get(f"{_PREFIX}{name}-utilization"))
         if used is not None and used >= 0:
-            resets = _time(_number(headers.get(f"{_PREFIX}{short}-reset")))
+            resets = _time(_number(headers.get(f"{_PREFIX}{name}-reset")))
             found[name] = {"utilization": round(min(used * 100, _MOST_PERCENT), 1), "resets_at": resets}
     return found
 

@@ -71,8 +71,8 @@ async def test_the_model_is_not_asked_again_once_the_jobs_end_is_said(claude, jo
 async def test_a_session_is_resumed_and_each_run_is_charged_for_itself(claude, job, run):
     claude.api.add([say("first")], [say("second")], [say("third")])
     first = await run(claude.backend, job(prompt="one"))
-    second = await run(claude.backend, job(prompt="two", session_id=first.account.session_id))
-    stranger = await run(claude.backend, job(prompt="three", session_id="1fc24940-e003-48b0-b21b-70563efaaa39"))
+    second = await run(claude.backend, job(id="run-2", prompt="two", session_id=first.account.session_id))
+    stranger = await run(claude.backend, job(id="run-3", prompt="three", session_id="1fc24940-e003-48b0-b21b-70563efaaa39"))
 
     assert load_spent(claude.folder / "home", first.account.session_id).cost_usd > first.account.cost_usd
     assert second.account.session_id == first.account.session_id
@@ -80,6 +80,19 @@ async def test_a_session_is_resumed_and_each_run_is_charged_for_itself(claude, j
     assert (second.account.cost_usd, second.account.input_tokens) == (first.account.cost_usd, first.account.input_tokens) != (0, 0)
     assert stranger.steps[0] == Said(text="third")
     assert stranger.account.session_id != first.account.session_id
+
+
+async def test_a_run_that_is_tried_again_tells_what_all_of_it_has_cost(claude, job, run):
+    no_credit = [Refusal(status=402, kind="billing_error", message="no credit")] * 9
+    claude.api.add([use("read_context", file_path="a.md")], *no_credit)
+    first = await run(claude.backend, job())
+    claude.api.add([say("done")])
+    while len(claude.api.asked) < 11 and (second := await run(claude.backend, job())).error is not None:
+        pass
+
+    assert isinstance(first.error, AgentStoppedError)
+    assert (second.account.input_tokens, second.account.of_run) == (2 * first.account.input_tokens, True)
+    assert second.account.cost_usd == claude.gateway.spent("run-1").usd == 2 * first.account.cost_usd > 0
 
 
 @pytest.mark.parametrize(
@@ -111,6 +124,17 @@ async def test_an_error_inside_the_stream_before_there_was_an_answer_is_waited_o
 
     assert isinstance(outcome.error, AgentUnavailableError)
     assert (outcome.error.message, outcome.steps) == ("the model answered 529: Overloaded.", [])
+
+
+async def test_an_error_at_the_beginning_of_a_stream_is_waited_out_unseen_and_paid_for_once(claude, job, run, desk):
+    overloaded = Refusal(status=529, kind="overloaded_error", message="Overloaded")
+    update = use("update_context", file_path="a.md", section="Facts", content="x")
+    claude.api.add(Reply(blocks=(say("now"), update), error=overloaded, error_after=2), [say("now"), update], [say("done")])
+    outcome = await run(claude.backend, job())
+
+    assert [step.text for step in outcome.steps if isinstance(step, Said)] == ["now", "done"]
+    assert (outcome.error, len(desk.calls), len(claude.api.asked)) == (None, 1, 3)
+    assert (claude.gateway.spent("run-1").requests, outcome.account.output_tokens) == (2, 40)
 
 
 async def test_a_run_that_loses_its_credit_in_the_middle_was_interrupted(claude, job, run):

@@ -69,6 +69,12 @@ def test_an_answer_that_was_cut_off_counts_what_had_come_and_says_so():
     assert read(b"").tokens == Tokens()
 
 
+def test_an_answer_that_its_server_ended_with_an_error_counts_what_had_come():
+    failed = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    cut, reading = read(events(START, *[DELTA] * 50)), read(events(START, *[DELTA] * 50, failed))
+    assert (reading.tokens, reading.is_whole, cut.is_whole) == (cut.tokens, True, False)
+
+
 @pytest.mark.parametrize("value", [-5, 1.5, True, "9", None, [], {"a": 1}, 10**30])
 def test_a_server_that_lies_about_its_usage_makes_no_money_back(value):
     lie = {

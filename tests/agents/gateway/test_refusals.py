@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.agents.gateway.refusals import is_passing, problem_of, read_refusal
+from parachuted.agents.gateway.refusals import has_no_content, is_passing, problem_of, read_refusal
 
 
 def error(kind: str, message: str = "no") -> bytes:
@@ -19,6 +19,19 @@ def error(kind: str, message: str = "no") -> bytes:
 def test_an_error_event_in_place_of_an_answer_has_the_status_that_it_would_have_had(kind, status):
     event = b"event: error\ndata: " + error(kind) + b"\n\n"
     assert read_refusal(200, event) == (status, error(kind))
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_an_error_after_a_beginning_without_content_has_that_status_too(end):
+    beginning = b'event: message_start\ndata: {"a": "\xc3\xa4"}\n\nevent: ping\ndata: {}\n\n'.replace(b"\n", end)
+    failed = (b"event: error\ndata: " + error("overloaded_error") + b"\n\n").replace(b"\n", end)
+    begun = b"event: content_block_delta\ndata: {}\n\n".replace(b"\n", end)
+    assert read_refusal(200, beginning + failed) == (529, error("overloaded_error"))
+    assert read_refusal(200, beginning + begun + failed) == (200, beginning + begun + failed)
+    whole = beginning + failed
+    assert all(has_no_content(whole[:cut]) for cut in range(len(whole) - len(end)))
+    assert not has_no_content(whole)
+    assert not has_no_content(beginning + begun)
 
 
 def test_no_credit_is_told_from_a_bad_request():

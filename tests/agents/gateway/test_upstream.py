@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import ssl
 import time
+from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
@@ -114,6 +115,22 @@ async def test_an_error_event_in_place_of_an_answer_costs_nothing_and_is_tried_a
         answer = await bench.ask(way)
     assert (answer.status, answer.error["type"]) == (529, "overloaded_error")
     assert bench.gateway.spent("run-1").usd == once
+
+
+@pytest.mark.parametrize("events", [1, 2])
+async def test_an_error_event_after_a_beginning_is_tried_again_and_one_after_content_costs_what_had_come(
+    bench: Bench, api: ScriptedMessages, events: int
+):
+    overloaded = Refusal(status=529, kind="overloaded_error", message="Overloaded")
+    begun = Reply(blocks=(say("one"),), error=overloaded, error_after=events)
+    api.add(begun, [say("whole")], replace(begun, error_after=3))
+    async with bench.run() as way:
+        answer = await bench.ask(way)
+        assert (answer.status, b"whole" in answer.body, len(api.asked)) == (200, True, 2)
+        assert (bench.gateway.spent("run-1").requests, bench.gateway.spent("run-1").output) == (1, 20)
+        broken = await bench.ask(way)
+    assert (broken.status, b"overloaded_error" in broken.body, len(api.asked)) == (200, True, 3)
+    assert bench.gateway.spent("run-1").output == 40
 
 
 async def test_a_far_side_that_is_down_is_left_alone_told_of_and_found_again(make_bench):

@@ -13,20 +13,22 @@ UNIFIED = "anthropic-ratelimit-unified-"
 
 async def test_what_an_answer_says_of_the_account_is_known_until_the_window_ends(bench: Bench, api: ScriptedMessages):
     ends = bench.now[0] + timedelta(hours=2)
-    told = {f"{UNIFIED}5h-utilization": "0.425", f"{UNIFIED}5h-reset": str(int(ends.timestamp())), f"{UNIFIED}7d-utilization": "0.1"}
+    told = {f"{UNIFIED}5h-utilization": "0.425", f"{UNIFIED}5h-reset": str(int(ends.timestamp())), f"{UNIFIED}7D_next-utilization": "0.1"}
     api.add(Refusal(status=400, headers=told))
     async with bench.run() as way:
         await bench.ask(way)
 
     week = {"utilization": 10.0, "resets_at": None}
     windows = bench.gateway.windows(bench.now[0])
-    assert windows == {"five_hour": {"utilization": 42.5, "resets_at": ends.replace(microsecond=0).isoformat()}, "seven_day": week}
-    assert bench.gateway.windows(ends) == {"seven_day": week}
+    assert windows == {"5h": {"utilization": 42.5, "resets_at": ends.replace(microsecond=0).isoformat()}, "7d_next": week}
+    assert bench.gateway.windows(ends) == {"7d_next": week}
 
 
 def test_headers_that_make_no_sense_say_nothing():
     odd = [{}, *({f"{UNIFIED}5h-utilization": text} for text in ("", "much", "nan", "inf", "-1"))]
     assert [read_windows(headers) for headers in odd] == [{}] * len(odd)
     assert read_windows({f"{UNIFIED}7d-utilization": "1e300", f"{UNIFIED}7d-reset": "1e300"}) == {
-        "seven_day": {"utilization": 1000.0, "resets_at": None}
+        "7d": {"utilization": 1000.0, "resets_at": None}
     }
+    assert len(read_windows({f"{UNIFIED}{number}-utilization": "1" for number in range(1000)})) == 20
+    assert read_windows({f"{UNIFIED}{'x' * 41}-utilization": "1", f"{UNIFIED}-utilization": "1", f"{UNIFIED}reset": "1"}) == {}
