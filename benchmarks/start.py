@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import statistics
@@ -57,6 +58,7 @@ async def start_seconds(vault: Path, home: Path) -> float:
 
 
 if __name__ == "__main__":
+    gc.disable()  # as the command does before it loads; the daemon lets it begin
     where, at = Path(sys.argv[1]), Path(sys.argv[2])
     bare = bare_seconds(where)
     print(json.dumps({"bare": bare, "seconds": asyncio.run(start_seconds(where, at))}))

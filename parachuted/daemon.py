@@ -9,6 +9,7 @@ import itertools
 import logging
 import os
 import secrets
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -80,6 +81,7 @@ _KEEP_USES_S = 600.0
 _THREADS = 256
 _DEEPEST = 3  # agents that others wait for
 _M_ARENA_MAX, _HEAPS = -8, 2
+_SWITCH_S = 0.0005
 _TRIM_AFTER_S = 2.0
 _STATE_IS_GONE = "the state folder was deleted under the daemon; `parachute restart` begins it anew"
 
@@ -175,6 +177,7 @@ class Daemon:
         """
         _give_threads()
         _keep_few_heaps()
+        sys.setswitchinterval(_SWITCH_S)  # the loop has its turn soon, however busy the threads behind it are
         self.settings, self.chosen, self.clock, self._flags = settings, chosen, clock, dict(flags or {})
         self._home = home
         if not settings.vault.is_dir():
@@ -216,7 +219,7 @@ class Daemon:
         loop = asyncio.get_running_loop()
         self.search = Search(
             folder / "search.db", self._root, self.index, lambda *said: loop.call_soon_threadsafe(self.problems.set, *said),
-            caught_up=_give_memory_back,
+            caught_up=_give_memory_back, is_noticing=lambda: self.noticer.is_noticing,
         )  # fmt: skip
         self._build_gateway()
         self.at_work = AtWork()

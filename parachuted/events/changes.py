@@ -62,6 +62,8 @@ def sort_seen(seen: Iterable[Seen], is_same: Callable[[Seen, Seen], bool] = lamb
 def _pair(created: list[Seen], gone: list[Seen], is_same: Callable[[Seen, Seen], bool]) -> dict[str, Seen]:
     """Each new path with what moved there: first by inode, then, among the rest, by content."""
     pairs: dict[str, Seen] = {}
+    if not gone:
+        return pairs
     for key in (_inode, _content):
         left = {item.path for item in pairs.values()}
         free = _unique((item for item in gone if item.path not in left), key, old=True)

@@ -58,6 +58,11 @@ class Noticer:
         """Whether something is still to be looked at."""
         return bool(self._next or self._held or self._lock.locked())
 
+    @property
+    def is_noticing(self) -> bool:
+        """Whether a change is being looked at just now. Any thread may ask."""
+        return bool(self._next) or self._lock.locked()
+
     async def first_scan(self) -> None:
         """Compare the whole vault with the index, and watch each folder from then on; `save` has to follow.
 

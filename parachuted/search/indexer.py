@@ -26,6 +26,7 @@ _BATCH = 256
 _BATCH_CHARACTERS = 1 << 20
 _KEPT_BYTES = 1 << 20
 _PAUSE_S = 5.0
+_LOOK_EVERY_S, _LONGEST_WAIT_S = 0.001, 0.05
 
 Listing = Callable[[], Mapping[str, Entry]]
 Report = Callable[[str, "str | None"], object]
@@ -40,12 +41,17 @@ class News:
 
 
 class Indexer:
-    """One thread that writes. In it are called `listing`, for what the vault holds, and `report`, with what is wrong, by subject."""
+    """One thread that writes. In it are called `listing`, for what the vault holds, and `report`, with what is wrong, by subject.
+
+    While `is_noticing` says that a change is being told, what was there before waits a moment, for Python runs one thread at a time.
+    """
 
     def __init__(
-        self, database: Database, root: VaultRoot, *, listing: Listing, report: Report, caught_up: Callable[[], None] = lambda: None
+        self, database: Database, root: VaultRoot, *, listing: Listing, report: Report, caught_up: Callable[[], None] = lambda: None,
+        is_noticing: Callable[[], bool] = lambda: False,
     ) -> None:  # fmt: skip
         self._database, self._reader, self._listing, self._report, self._caught_up = database, Reader(root), listing, report, caught_up
+        self._is_noticing = is_noticing
         self._thread = threading.Thread(target=self._run, name="search", daemon=True)
         self._wake = threading.Condition()
         self._news: dict[str, News] = {}
@@ -183,6 +189,8 @@ class Indexer:
         cards = [card for path in order if (card := read[path]) is not None]
         first = self._next_old - len(cards) + 1
 
+        self._wait_for_noticing()
+
         def write() -> None:
             shelf.drop(self._indexed & read.keys())
             shelf.put(list(enumerate(reversed(cards), first)))
@@ -199,10 +207,16 @@ class Indexer:
         characters = 0
         for path, card in self._reader.cards(paths):
             cards[path] = card
+            self._wait_for_noticing()
             characters += sum(map(len, card.texts)) if card is not None else 0
             if characters > _BATCH_CHARACTERS or self._is_closing:
                 break
         return {path: cards[path] for path in paths if path in cards}
+
+    def _wait_for_noticing(self) -> None:
+        deadline = time.monotonic() + _LONGEST_WAIT_S
+        while self._is_noticing() and not self._is_closing and time.monotonic() < deadline:
+            time.sleep(_LOOK_EVERY_S)
 
     def _take_news(self, shelf: Shelf) -> None:
         with self._wake:

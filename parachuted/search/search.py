@@ -33,12 +33,15 @@ class Search:
     """Everything of the index that others need. `report` is called in a thread; it takes a subject and what is wrong with it, or None."""
 
     def __init__(
-        self, path: Path, root: VaultRoot, index: Index, report: Report, *, caught_up: Callable[[], None] = lambda: None
+        self, path: Path, root: VaultRoot, index: Index, report: Report, *, caught_up: Callable[[], None] = lambda: None,
+        is_noticing: Callable[[], bool] = lambda: False,
     ) -> None:  # fmt: skip
-        """Touches nothing until `start`."""
+        """Touches nothing until `start`. `is_noticing`: whether a change is just being told; asked in a thread."""
         self._database = Database(path)
         self._finder = Finder(self._database)
-        self._indexer = Indexer(self._database, root, listing=lambda: files_of(index), report=report, caught_up=caught_up)
+        self._indexer = Indexer(
+            self._database, root, listing=lambda: files_of(index), report=report, caught_up=caught_up, is_noticing=is_noticing
+        )  # fmt: skip
         self._database.met = self._indexer.doubt
         self.catalogue = Catalogue(self._database)
 

@@ -13,6 +13,7 @@ _KEPT_FOLDERS = {".agents"}
 _KEPT_FILES = {IGNORE_FILE}
 _STARS = re.compile(r"\*+")
 _MOST_STARS, _MOST_STARS_IN_A_NAME, _MOST_LINES = 4, 3, 1000
+_PLAIN = re.compile(r"[0-9A-Za-z][ -}]*\.md")  # most names of notes, which neither rule means
 _SCRAP = re.compile(
     r"4913|sed[A-Za-z0-9]{6}|.*~|#.*#|~\$.*|~syncthing~.*|.*\.(?:sw[a-px]|tmp|temp|part|crdownload)", re.IGNORECASE | re.DOTALL
 )
@@ -36,7 +37,7 @@ class Ignore:
 
     def file(self, folder: str, name: str) -> bool:
         """Whether the file `name` in `folder` is ignored."""
-        if (begins_with_dot(name) and name not in _KEPT_FILES) or _SCRAP.fullmatch(name):
+        if not _PLAIN.fullmatch(name) and ((begins_with_dot(name) and name not in _KEPT_FILES) or _SCRAP.fullmatch(name)):
             return True
         return self._own is not None and self._own.match_file(f"{folder}/{name}" if folder else name)
 

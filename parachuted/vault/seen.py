@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from parachuted.vault.declared_origin import declared_origin
-from parachuted.vault.frontmatter import Problem, declared_watch
+from parachuted.vault.frontmatter import BOM, Problem, declared_watch
 from parachuted.vault.index import Entry
 from parachuted.vault.paths import VaultPath, printable
 from parachuted.vault.root import let_go
@@ -21,6 +21,7 @@ GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK = 1 << 18
 _KEPT_BYTES = 8 << 20
+_MATTER = (b"---", BOM)
 _TICK_NS = 20_000_000
 
 
@@ -52,19 +53,23 @@ class Scan:
     kept_bytes: int = 0
 
 
+def is_as_known(old: Entry, status: os.stat_result) -> bool:
+    """Whether nothing of a file's status is another than it was."""
+    return old[0] == status.st_mtime_ns and old[2] == status.st_size and old[3] == status.st_ino and old[1] == status.st_ctime_ns
+
+
 def compare(scan: Scan, path: VaultPath, folder: int, status: os.stat_result, old: Entry | None, *, settle_ns: int) -> None:
     """Read a regular file whose status differs from what is known of it, and add what it is now to `scan`.
 
     `settle_ns`: how long it must have been left alone, in nanoseconds; 0: its writer is known to have finished.
     """
-    new = Entry.of(status, None)
-    if old is not None and old[:4] == new[:4]:
+    if old is not None and is_as_known(old, status):
         return
     if abs(time.time_ns() - status.st_mtime_ns) < settle_ns:
         scan.unsettled.add(path)
         return
     if not path.endswith(NOTE_SUFFIXES):
-        scan.seen.append(Seen(path=path, old=old, new=new))
+        scan.seen.append(Seen(path, old, Entry.of(status, None)))
         return
     try:
         read = _read(path, folder, status, keep=_KEPT_BYTES - scan.kept_bytes, finished=not settle_ns)
@@ -76,9 +81,13 @@ def compare(scan: Scan, path: VaultPath, folder: int, status: os.stat_result, ol
         scan.unsettled.add(path)
         return
     entry, first, data = read
-    watch, problems = declared_watch(first)
-    scan.seen.append(Seen(path=path, old=old, new=entry, data=data, watch=watch, problems=problems, origin=declared_origin(first)))
-    scan.kept_bytes += len(data or b"")
+    if first.startswith(_MATTER):
+        watch, problems = declared_watch(first)
+        scan.seen.append(Seen(path, old, entry, data, watch, problems, declared_origin(first)))
+    else:
+        scan.seen.append(Seen(path, old, entry, data))
+    if data is not None:
+        scan.kept_bytes += len(data)
 
 
 def _read(path: VaultPath, folder: int, status: os.stat_result, *, keep: int, finished: bool) -> tuple[Entry, bytes, bytes | None] | None:
@@ -88,13 +97,16 @@ def _read(path: VaultPath, folder: int, status: os.stat_result, *, keep: int, fi
     """
     descriptor = os.open(path.name, _FILE, dir_fd=folder)
     try:
-        first = os.read(descriptor, min(status.st_size, _CHUNK) + 1)
-        parts, digest, size = [first], sha256(first), len(first)
-        while size < status.st_size and (part := os.read(descriptor, _CHUNK)):
-            digest.update(part)
-            size += len(part)
-            if size <= keep:
-                parts.append(part)
+        first = data = os.read(descriptor, min(status.st_size, _CHUNK) + 1)
+        digest, size = sha256(first), len(first)
+        if size < status.st_size:
+            parts = [first]
+            while size < status.st_size and (part := os.read(descriptor, _CHUNK)):
+                digest.update(part)
+                size += len(part)
+                if size <= keep:
+                    parts.append(part)
+            data = b"".join(parts)
         now = os.fstat(descriptor)
     finally:
         let_go(descriptor)
@@ -102,7 +114,8 @@ def _read(path: VaultPath, folder: int, status: os.stat_result, *, keep: int, fi
         raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
     if now.st_mtime_ns != status.st_mtime_ns and not finished:
         return None
-    entry = Entry.of(status, digest.hexdigest())
-    if time.time_ns() - status.st_ctime_ns < _TICK_NS:
-        entry = entry._replace(ctime_ns=0)  # a second write in the same tick of the clock would not show: to be looked at again
-    return entry, first, b"".join(parts) if size <= keep else None
+    ctime_ns = status.st_ctime_ns
+    if time.time_ns() - ctime_ns < _TICK_NS:
+        ctime_ns = 0  # a second write in the same tick of the clock would not show: to be looked at again
+    entry = Entry(status.st_mtime_ns, ctime_ns, status.st_size, status.st_ino, digest.hexdigest())
+    return entry, first, data if size <= keep else None

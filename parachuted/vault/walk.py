@@ -12,7 +12,7 @@ from parachuted.vault.ignore import Ignore
 from parachuted.vault.index import Entry, Index
 from parachuted.vault.paths import MOST_FOLDERS, VaultPath, name_refusal, printable
 from parachuted.vault.root import VaultRoot, let_go
-from parachuted.vault.seen import GONE, Scan, Seen, compare
+from parachuted.vault.seen import GONE, Scan, Seen, compare, is_as_known
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -56,7 +56,7 @@ class Walk:
     def _files(self, folder: str, prefix: str, known: Mapping[str, Entry], descriptor: int) -> tuple[list[str], set[str]]:
         """Compare the files directly in a folder. Names of the folders in it, and of the known files that are still there."""
         children, here = [], set()
-        is_strict = self._is_strict
+        is_strict, ignore = self._is_strict, self._ignore
         with os.scandir(descriptor) as entries:
             for entry in entries:
                 name = entry.name
@@ -71,8 +71,8 @@ class Walk:
                         here.add(name)
                     continue
                 old = known.get(name)
-                if (old is not None and not is_strict and _is_as_known(old, status)) or (
-                    self._file(folder, prefix + name, name, descriptor, status) and old is not None
+                if (old is not None and is_as_known(old, status) and not (is_strict and ignore.file(folder, name))) or (
+                    self._file(folder, prefix, name, descriptor, status, old) and old is not None
                 ):
                     here.add(name)
         return children, here
@@ -83,15 +83,16 @@ class Walk:
         self._scan.problems[printable(path)] = os.strerror(error.errno or errno.EIO)
         return True
 
-    def _file(self, folder: str, path: str, name: str, descriptor: int, status: os.stat_result) -> bool:
+    def _file(self, folder: str, prefix: str, name: str, descriptor: int, status: os.stat_result, old: Entry | None) -> bool:
         """Compare one file; False when there is no file of ours under that name."""
         if self._ignore.file(folder, name):
             return False
+        path = prefix + name
         problem = self._problem(path, name, status.st_mode)
         if problem is not None:
             self._scan.problems[printable(path)] = problem
         elif stat.S_ISREG(status.st_mode):
-            compare(self._scan, VaultPath(path), descriptor, status, self._index.get(path), settle_ns=self._settle_ns)
+            compare(self._scan, VaultPath(path), descriptor, status, old, settle_ns=self._settle_ns)
             return True
         return False
 
@@ -140,7 +141,3 @@ class Walk:
         except PathRefusedError:
             return "a link that leaves the vault; it is passed over"
         return None if (self._root.folder / target).exists() else "a link that leads nowhere; it is passed over"
-
-
-def _is_as_known(old: Entry, status: os.stat_result) -> bool:
-    return old[0] == status.st_mtime_ns and old[2] == status.st_size and old[3] == status.st_ino and old[1] == status.st_ctime_ns

@@ -6,6 +6,8 @@ from unittest.mock import Mock
 
 import pytest
 
+from parachuted.search import Search
+from parachuted.vault import VaultRoot
 from tests.search.library import Library
 
 
@@ -136,3 +138,21 @@ def test_a_note_that_the_program_cannot_prepare_is_found_by_its_name_and_keeps_n
     assert library.find("beans") == ["b.md"]
     assert library.find("odd") == ["odd one.md"]
     assert "error in parachuted" in library.search.unindexed()[0].reason
+
+
+def test_while_a_change_is_told_the_first_indexing_waits_but_not_for_ever(library: Library):
+    for number in range(5):
+        library.write(f"{number}.md", "beans")
+    library.search.close()
+    times_asked = 0
+
+    def is_noticing() -> bool:
+        nonlocal times_asked
+        times_asked += 1
+        return True
+
+    library.search = Search(library.database, VaultRoot(library.vault), library.index, Mock(), is_noticing=is_noticing)
+    library.start()
+
+    assert len(library.find("beans")) == 5
+    assert times_asked > 6, "it went on at once, though a change was still being told"
