@@ -42,6 +42,7 @@ _STREAM = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-
 _PREFIX = "/api/"
 _LONG_PREFIX = "/api/modules/"
 _TOOL_WORDS = 3
+_START_S = 5.0
 _LARGEST_BODY = 16 << 20
 _WRITE_S = 30.0
 _HEARTBEAT_S, _LOOK_S = 15.0, 0.25
@@ -54,6 +55,10 @@ class ModuleCalls:
     def __init__(self, modules: Modules, holds: Callable[[Identity], bool], clock: Callable[[], datetime]) -> None:
         self._modules, self._holds, self._clock = modules, holds, clock
         self._streams: set[_Stream] = set()
+
+    async def wait_started(self) -> None:
+        """Return once all modules have begun, or after some seconds: one that takes longer is not there yet."""
+        await self._modules.wait_started(_START_S)
 
     def find(self, request: web.Request) -> tuple[Route, dict[str, str]] | None:
         """The route as a declaration that the front can judge, and what its path says; None: no module has one."""

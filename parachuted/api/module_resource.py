@@ -13,6 +13,9 @@ from parachuted.api.route import Route
 class Served(Protocol):
     """Knows the routes that there are just now."""
 
+    async def wait_started(self) -> None:
+        """Return once the modules of a daemon that has just started have their routes, or after a while."""
+
     def find(self, request: web.Request) -> tuple[Route, dict[str, str]] | None:
         """The route that answers the request, and what its path says."""
 
@@ -34,6 +37,7 @@ class ModuleResource(web.AbstractResource):
 
     async def resolve(self, request: web.Request) -> tuple[web.UrlMappingMatchInfo | None, set[str]]:
         """As aiohttp asks: who answers, else by which methods somebody would."""
+        await self._served.wait_started()
         found = self._served.find(request)
         if found is None:
             return None, set(self._served.methods(request))

@@ -159,10 +159,12 @@ class ModuleDesk:
 
     async def listing(self, _call: Call) -> web.Response:
         """`GET /api/modules`."""
+        await self._modules.refresh()
         return json_answer({"modules": [status_document(status) for status in self._modules.status()]})
 
     async def one(self, call: Call) -> web.Response:
         """`GET /api/modules/{name}`."""
+        await self._modules.refresh()
         return json_answer(self._told(call.named("name")))
 
     async def install(self, call: Call) -> web.Response:

@@ -256,8 +256,6 @@ def _say_reason(run: Any, chain: Any) -> None:  # noqa: ANN401  JSON
         say(f"  suggested by {suggestion['source_agent']} as {suggestion['id']}, approved by {suggestion['resolved_by']}")
     for taken in run.get("takes_back") or []:
         say(f"  took back {taken}")
-    if run["prompt_digest"]:
-        say(f"  prompt sha256 {run['prompt_digest'][:16]}")
     if run["undone"]:
         say(f"  taken back {when(run['undone']['at'])} UTC; what still stands here was kept")
     else:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import html
 import re
+import shlex
 import sys
 from argparse import Namespace
 
 from parachuted.cli.ask import in_vault, quoted
 from parachuted.cli.client import ask, fetch
 from parachuted.cli.show import count, escape, say, say_json
-from parachuted.errors import ParachuteError
+from parachuted.errors import NotFoundError, ParachuteError
 
 _MOST = 100
 _SUFFIXES = (".md", ".markdown")
+_CONTEXT_NAMES = ("AGENTS.md", "CLAUDE.md")  # `vault` names them too, but takes long to import
 _MARK = re.compile(r"</?mark>")
 
 
@@ -39,11 +41,15 @@ def search(options: Namespace) -> int:
 
 def read(options: Namespace) -> int:
     """`parachute read FILE`."""
-    address = f"/api/notes/{_named(options.file)}"
-    if options.json:
-        say_json(ask("GET", f"{address}?as=json"))
-        return 0
-    text = _section(ask("GET", f"{address}?as=json"), options.section) if options.section else fetch(f"{address}?as=raw")
+    file = options.file.rstrip("/") or "/"
+    address = f"/api/notes/{_named(file)}"
+    try:
+        if options.json:
+            say_json(ask("GET", f"{address}?as=json"))
+            return 0
+        text = _section(ask("GET", f"{address}?as=json"), options.section) if options.section else fetch(f"{address}?as=raw")
+    except NotFoundError as error:
+        raise ParachuteError(_folder_problem(in_vault(file)) or str(error)) from error
     if sys.stdout.isatty():  # a program gets each byte; a terminal nothing that would move its cursor
         say(escape(text.decode("utf-8", "replace")).removesuffix("\n"))
     else:
@@ -65,6 +71,22 @@ def new(options: Namespace) -> int:
     else:
         say(f"Made {answer['path']}.")
     return 0
+
+
+def _folder_problem(folder: str) -> str | None:
+    """What to read instead of a folder; None: there is no such folder."""
+    try:
+        entries = ask("GET", f"/api/ls?path={quoted(folder)}")["entries"]
+    except ParachuteError:  # the path is no folder either, and that it is no note is already known
+        return None
+    names = {entry["name"] for entry in entries}
+    for name in _CONTEXT_NAMES:
+        if name in names:
+            return f"{folder} is a folder; `parachute read {shlex.quote(f'{folder}/{name}')}` shows its context file"
+    return (
+        f"{folder} is a folder and has no context file ({' or '.join(_CONTEXT_NAMES)}); "
+        f"`parachute search WORDS --in {shlex.quote(folder)}` finds the notes in it"
+    )
 
 
 def _path(file: str) -> str:

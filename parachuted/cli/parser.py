@@ -44,13 +44,27 @@ Make that folder first where there is none (`mkdir -p`), and open a new terminal
 
 
 class _Parser(argparse.ArgumentParser):
-    """Help that keeps the text's own lines, and mistakes that show the words which a shell took from a stranger's file name."""
+    """Help that keeps the text's own lines, and error messages that name the nearest command and show each control character.
+
+    A shell may take the words that are refused from a stranger's file name.
+    """
 
     def __init__(self, **options: object) -> None:
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)  # type: ignore[arg-type]
 
     def error(self, message: str) -> NoReturn:
         super().error(one_line(message))
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """Refuses a value that is not among the choices, as argparse does, but names the nearest before the whole list."""
+        if action.choices is None or value in action.choices:
+            return
+        import difflib
+
+        near = difflib.get_close_matches(str(value), map(str, action.choices), n=1)
+        hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(map(str, action.choices))}"
+        what = "there is no command" if isinstance(action, argparse._SubParsersAction) else "there is no choice"  # noqa: SLF001
+        raise argparse.ArgumentError(action, f"{what} {str(value)!r}; {hint}")
 
 
 def parse(arguments: Sequence[str]) -> tuple[Command, argparse.Namespace]:

@@ -63,7 +63,10 @@ def set_setting(home: Path, dotted_key: str, text_value: str) -> Settings:
     if dotted_key not in _KEYS:
         raise ConfigError([_unknown(dotted_key, _KEYS)])
     text = set_entry(read_file(home), dotted_key, text_value)
-    settings = _settings(home, [_from_defaults({}), _from_entries(read_entries(text), {})])
+    try:
+        settings = _settings(home, [_from_defaults({}), _from_entries(read_entries(text), {}, new_key=dotted_key)])
+    except ConfigError as error:
+        raise ConfigError([*error.problems, f"{NAME} was not changed"]) from error
     write_file(home, text)
     return settings
 
@@ -125,12 +128,13 @@ def _from_file(home: Path, env: Mapping[str, str]) -> _Layer:
         return _Layer(mistakes=error.problems)
 
 
-def _from_entries(entries: Sequence[Entry], env: Mapping[str, str]) -> _Layer:
+def _from_entries(entries: Sequence[Entry], env: Mapping[str, str], *, new_key: str | None = None) -> _Layer:
+    """The layer of a file's entries; `new_key` is not in the file yet, so that its line is not named."""
     layer = _Layer()
     lines: dict[str, int] = {}
     present = {entry.key for entry in entries}
     for entry in entries:
-        place = f"{NAME} line {entry.line}"
+        place = "the new value" if entry.key == new_key else f"{NAME} line {entry.line}"
         if entry.key in lines:
             layer.mistakes.append(f"{place}: {entry.key} is there a second time; line {lines[entry.key]} has it too")
         elif entry.key in _KEYS:

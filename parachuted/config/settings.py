@@ -1,4 +1,4 @@
-"""Settings: what may be set, what it is if nobody sets it, and what it means."""
+"""Settings: what may be set, its default, and what it means."""
 
 from __future__ import annotations
 
@@ -98,19 +98,19 @@ _Patterns = Annotated[str, Field(max_length=10_000), AfterValidator(_patterns)]
 class ApiSettings:
     """Under which names the API may be asked, and by which web pages. With commas between them."""
 
-    hosts: Annotated[_HostNames, "The names besides this machine's own addresses that the API answers to, with commas between them."] = ""
+    hosts: Annotated[_HostNames, "Host names that the API answers to besides this machine's addresses, separated by commas."] = ""
     supervisor_port: Annotated[_Port, "A second port, on this machine alone, for apps that ask a supervisor there (3334); 0 for none."] = 0
-    cors_origins: Annotated[_Origins, "The web pages that may use the API, such as https://notes.example, with commas between them."] = ""
+    cors_origins: Annotated[_Origins, "The web pages that may use the API, such as https://notes.example, separated by commas."] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings:
     """Who does the work, and what one run of it may take."""
 
-    backend: Annotated[Literal["auto", "claude", "offline"], "Who does the work: claude, no model (offline), or what is there (auto)."] = (
-        "auto"
-    )
-    model: Annotated[_Text, "The model that runs ask for."] = "claude-haiku-4-5-20251001"
+    backend: Annotated[
+        Literal["auto", "claude", "offline"], "What does the work: claude, no model (offline), or what is available (auto)."
+    ] = "auto"
+    model: Annotated[_Text, "The model that runs use."] = "claude-haiku-4-5-20251001"
     base_url: Annotated[_Url | None, "A server that speaks the Messages API, such as a local model's, in place of Anthropic's."] = None
     timeout_s: Annotated[_Seconds, "The seconds after which a run is stopped."] = 120.0
     max_turns: Annotated[_Few, "How often the model may answer in one run."] = 12
@@ -127,12 +127,12 @@ class AgentSettings:
 class BudgetSettings:
     """How many runs there may be, over which tasks wait, and what they may cost."""
 
-    runs_per_hour: Annotated[_Count, "The runs that any hour may have."] = 60
+    runs_per_hour: Annotated[_Count, "The most runs in one hour."] = 60
     runs_per_cause: Annotated[_Count, "The runs that one person's change may lead to."] = 100
-    runs_per_day: Annotated[_Count, "The runs that any day may have."] = 500
-    usd_per_cause: Annotated[_Dollars, "The dollars that all that one person's change leads to may cost."] = 2.0
-    usd_per_hour: Annotated[_Dollars, "The dollars that any hour may cost; over it, the model is not asked."] = 5.0
-    usd_per_day: Annotated[_Dollars, "The dollars that any day may cost; over it, the model is not asked."] = 20.0
+    runs_per_day: Annotated[_Count, "The most runs in one day."] = 500
+    usd_per_cause: Annotated[_Dollars, "The dollars that everything which follows from one person's change may cost."] = 2.0
+    usd_per_hour: Annotated[_Dollars, "The most dollars spent in one hour; beyond that, the model is not asked."] = 5.0
+    usd_per_day: Annotated[_Dollars, "The most dollars spent in one day; beyond that, the model is not asked."] = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,9 @@ class BubbleSettings:
 class ScanSettings:
     """When the vault is looked through."""
 
-    full_every_s: Annotated[_Seconds, "The seconds between two looks through the whole vault, which find what no event told."] = 600.0
+    full_every_s: Annotated[_Seconds, "The seconds between two scans of the whole vault, which find changes that no event reported."] = (
+        600.0
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +218,7 @@ class Settings:
     vault: Annotated[Path, "The folder of notes."] = Path("~/Parachute")
     host: Annotated[_Host, "The address that the API listens on; beyond this machine, only keys open it."] = "127.0.0.1"
     port: Annotated[_Port, "The port that the API listens on; 0 takes any that is free."] = 3333
-    auth_mode: Annotated[_Mode, "Who needs a key: all but this machine (remote), everyone (always), or nobody (disabled)."] = "remote"
+    auth_mode: Annotated[_Mode, "Who needs a key: all but this machine (remote), everyone (always), or no one (disabled)."] = "remote"
     log_level: Annotated[_Level, "The least that is logged."] = "info"
     api: ApiSettings = ApiSettings()
     agent: AgentSettings = AgentSettings()

@@ -24,7 +24,7 @@ _OTHER_SCOPE = "system"
 class EventKind:
     """A kind of event: its name, what it tells, and of what kind each field of its `data` is.
 
-    `blocks`: it is told before the act, to hooks alone, and any of them may object; it is no fact, so the bus does not carry it.
+    `blocks`: hooks alone get it, before the act, and any of them may object; nothing has happened yet, so the bus does not carry it.
     `claude`: the name that Claude Code's hooks have for it. `publisher`: the module that publishes it; None: the core does.
     ValueError where a field has no kind, or words are of notes that no field names.
     """
@@ -57,24 +57,22 @@ class EventKind:
 _CHANGE = {"path": _PATH, "by": _ID, "run": _ID, "causes": _IDS, "digest": _ID}
 _KINDS = (
     EventKind(name="file.created", tells="A file is new in the vault.", fields=_CHANGE),
-    EventKind(name="file.modified", tells="A file's content is another.", fields=_CHANGE),
-    EventKind(name="file.moved", tells="A file has another path, perhaps with another content too.", fields={**_CHANGE, "from": _PATH}),
-    EventKind(name="file.deleted", tells="A file is gone.", fields=_CHANGE),
+    EventKind(name="file.modified", tells="A file's content changed.", fields=_CHANGE),
+    EventKind(name="file.moved", tells="A file was moved or renamed; its content may have changed too.", fields={**_CHANGE, "from": _PATH}),
+    EventKind(name="file.deleted", tells="A file was deleted.", fields=_CHANGE),
     EventKind(
         name="watch.declared",
-        tells="A note says what it watches, anew or otherwise than before.",
+        tells="A note's `watch:` was added or changed.",
         fields={"watcher": _PATH, "patterns": _TEXT, "problems": _TEXT, "unmatched": _FREE},
     ),
-    EventKind(name="watch.removed", tells="A note watches nothing any more.", fields={"watcher": _PATH}),
+    EventKind(name="watch.removed", tells="A note no longer watches anything.", fields={"watcher": _PATH}),
     EventKind(
         name="task.queued",
         tells="A watcher has something to review.",
         fields={"task": _ID, "watcher": _PATH, "paths": _PATHS, "causes": _IDS, "due": _ID},
     ),
-    EventKind(
-        name="task.started", tells="An agent has begun on a task.", fields={"task": _ID, "watcher": _PATH, "run": _ID, "backend": _ID}
-    ),
-    EventKind(name="task.finished", tells="A task is done with.", fields={"task": _ID, "watcher": _PATH, "run": _ID, "outcome": _ID}),
+    EventKind(name="task.started", tells="An agent started a task.", fields={"task": _ID, "watcher": _PATH, "run": _ID, "backend": _ID}),
+    EventKind(name="task.finished", tells="A task is finished.", fields={"task": _ID, "watcher": _PATH, "run": _ID, "outcome": _ID}),
     EventKind(
         name="run.finished",
         tells="An agent's run has ended.",
@@ -87,33 +85,33 @@ _KINDS = (
     ),
     EventKind(
         name="permission.requested",
-        tells="An agent asks a person for more than it was given.",
+        tells="An agent asks a person for a permission.",
         fields={"id": _ID, "run": _ID, "session": _ID, "agent": _ID, "kind": _ID, "what": _FREE, "why": _FREE, "until": _ID},
     ),
     EventKind(
         name="permission.answered",
-        tells="A question of an agent was answered: once, session or never; or it is over: unanswered or ended.",
+        tells="An agent's request was answered (once, session or never), or is no longer open (unanswered or ended).",
         fields={"id": _ID, "run": _ID, "session": _ID, "agent": _ID, "kind": _ID, "what": _FREE, "answer": _ID},
     ),
     EventKind(
         name="vault.problem",
-        tells="Something about the vault needs a person, or no longer does.",
+        tells="The vault has a problem that a person should look at, or no longer has it.",
         fields={"subject": _MESSAGE, "problem": _MESSAGE},
     ),
     EventKind(
         name="budget.exceeded",
-        tells="A task waits, since a budget is used up.",
+        tells="A task waits because a budget is used up.",
         fields={"task": _ID, "watcher": _PATH, "budget": _ID, "limit": _NUMBER},
     ),
     EventKind(
         name="session.start",
-        tells="A session of chat or of the journal begins.",
+        tells="A session of Chat or Daily starts.",
         fields={"session_id": _ID, "module": _ID, "working_directory": _PATH},
         claude="SessionStart",
     ),
     EventKind(
         name="session.end",
-        tells="A session was closed, or nothing came for so long that it is over.",
+        tells="A session was closed, or ended because no message came for a long time.",
         fields={"session_id": _ID, "message_count": _NUMBER, "duration": _NUMBER},
         claude="SessionEnd",
     ),
@@ -132,7 +130,7 @@ _KINDS = (
     EventKind(
         name="chat.session.created",
         publisher="chat",
-        tells="There is a new conversation.",
+        tells="A conversation was created.",
         fields={"session_id": _ID, "title": _MESSAGE, "module": _ID, "source": _ID, "working_directory": _PATH, "causes": _IDS},
     ),
     EventKind(
@@ -154,34 +152,36 @@ _KINDS = (
     ),
     EventKind(
         name="tool.after",
-        tells="An agent's tool call has ended well.",
+        tells="An agent's tool call succeeded.",
         fields={"tool_name": _ID, "tool_input": _FREE, "tool_use_id": _ID, "tool_response": _FREE, "duration_ms": _NUMBER},
         claude="PostToolUse",
     ),
     EventKind(
         name="tool.failed",
-        tells="An agent's tool call has failed.",
+        tells="An agent's tool call failed.",
         fields={"tool_name": _ID, "tool_input": _FREE, "tool_use_id": _ID, "error": _FREE, "duration_ms": _NUMBER},
         claude="PostToolUseFailure",
     ),
     EventKind(name="module.enabled", tells="A module is running.", fields={"name": _ID, "version": _ID, "hash": _ID}),
     EventKind(name="module.disabled", tells="A module was stopped.", fields={"name": _ID, "version": _ID}),
     EventKind(
-        name="module.failed", tells="A module does not run, or no longer does.", fields={"name": _ID, "version": _ID, "error": _FREE}
+        name="module.failed",
+        tells="A module failed to start, or failed while it ran.",
+        fields={"name": _ID, "version": _ID, "error": _FREE},
     ),
     EventKind(
         name="module.changed",
-        tells="A module's folder is not what was approved; the approved version goes on.",
+        tells="A module's folder differs from what was approved; the approved version keeps running.",
         fields={"name": _ID, "hash": _ID},
     ),
     EventKind(
         name="suggestion.created",
-        tells="An agent or a module suggests a change, which waits for somebody to decide.",
+        tells="An agent or a module suggests a change, which waits for a person's decision.",
         fields={"id": _ID, "action": _ID, "path": _PATH, "target_module": _ID, "source_agent": _ID, "run": _ID, "causes": _IDS},
     ),
     EventKind(
         name="suggestion.resolved",
-        tells="A suggestion was approved, changed, rejected, or can no longer be done.",
+        tells="A suggestion was approved, changed, rejected, or can no longer be applied.",
         fields={
             "id": _ID,
             "action": _ID,
@@ -195,7 +195,7 @@ _KINDS = (
             "applied_run": _ID,
         },
     ),
-    EventKind(name="hook.failed", tells="A hook did not do what it was asked.", fields={"hook": _MESSAGE, "event": _ID, "error": _FREE}),
+    EventKind(name="hook.failed", tells="A hook failed.", fields={"hook": _MESSAGE, "event": _ID, "error": _FREE}),
     EventKind(
         name="write.before",
         tells="Something is about to be written in the vault.",
@@ -233,7 +233,11 @@ _KINDS = (
         blocks=True,
     ),
     EventKind(
-        name="prompt.before", tells="An agent is about to be asked.", fields={"prompt": _FREE}, blocks=True, claude="UserPromptSubmit"
+        name="prompt.before",
+        tells="An agent is about to be sent a prompt.",
+        fields={"prompt": _FREE},
+        blocks=True,
+        claude="UserPromptSubmit",
     ),
     EventKind(
         name="stop.before",
@@ -253,7 +257,7 @@ _KINDS = (
 
 CATALOG: Mapping[str, EventKind] = MappingProxyType({kind.name: kind for kind in _KINDS})
 FACTS: Mapping[str, EventKind] = MappingProxyType({kind.name: kind for kind in _KINDS if not kind.blocks})
-"""Those that have happened when they are told: what the bus and the event stream carry."""
+"""Events of what has happened: what the bus and the event stream carry."""
 
 CORE = frozenset(name.partition(".")[0] for name in CATALOG) - _LENT
 """First words that are the core's alone: no module's event begins with one. For Daily, Chat and Brain there are events to tell."""

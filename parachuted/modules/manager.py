@@ -7,6 +7,7 @@ restart are all the same act, and it does not matter how many of them were misse
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
@@ -114,13 +115,31 @@ class Modules:
         self._reported: set[str] = set()
         self._hears: dict[str, tuple[_Kept, ...]] = {}
         self._lock = asyncio.Lock()
+        self._has_started = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._unlisten: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
         """Begin all that may run. What fails is told of, and keeps nothing else from running. Raises nothing of a module's."""
         self._unlisten = self._bus.listen(self._hear)
-        await self._look()
+        try:
+            await self._look()
+        finally:
+            self._has_started.set()
+
+    async def wait_started(self, seconds: float) -> None:
+        """Return once `start` has begun all that may run, or after that time."""
+        if not self._has_started.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._has_started.wait(), seconds)
+
+    async def refresh(self) -> None:
+        """Read the folders and approvals now, for `status`; `run` acts on what changed, and reports a disk that refuses."""
+        before = self._entries
+        with contextlib.suppress(ParachuteError, OSError):
+            entries = await asyncio.to_thread(self._trust.entries)
+            if self._entries is before:  # else `sync` has read them meanwhile, and perhaps later
+                self._entries = entries
 
     async def stop(self) -> None:
         """End all."""

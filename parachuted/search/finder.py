@@ -1,8 +1,9 @@
 """Finder: answers a query from the database, the best notes first.
 
 bm25 over each hit of a common word takes long in a large vault, so no more than some thousands are ranked: those with the words in their
-title, and of the others the freshest. bm25 weighs a word by how many notes hold it, so whoever sees only some notes is given none of it:
-theirs are ordered by title and freshness, which say nothing about the notes that they do not see.
+title, and of the others the freshest. Where more than half of the freshest notes match, bm25 tells them hardly apart but still counts the
+word in every note; these are ordered by title and freshness alone. So are all notes for a caller who sees only some: bm25 weighs a word by
+how many notes hold it, which would say something about the notes that the caller does not see.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from parachuted.search.words import joined, plain
 
 _WEIGHTS = (10.0, 4.0, 1.0, 5.0, 2.0, 2.0, 0.0)
 _MOST_RANKED, _MOST_BY_TITLE, _FEWEST = 1_000, 400, 200
-_WEIGHED = 200
+_WEIGHED = _MOST_BY_TITLE  # all that were found by their titles, so that the one with that very title is among them
 _MANY_TERMS = 4
 _SECONDS = 2.0
 _FRESHEST, _HALF_LIFE_S = 0.15, 30 * 86_400.0
@@ -30,6 +31,9 @@ _NO_WORDS = 1e-6  # where only tags, keys or folders are asked for: then the fre
 
 _CANDIDATES = f"""SELECT texts.rowid, -bm25(texts, {", ".join(map(str, _WEIGHTS))}) FROM texts
 WHERE texts MATCH ? ORDER BY texts.rowid DESC LIMIT ?"""  # noqa: S608
+_FLAT_CANDIDATES = "SELECT rowid, ? FROM texts WHERE texts MATCH ? ORDER BY rowid DESC LIMIT ?"
+_IS_COMMON = """SELECT 1 FROM texts WHERE texts MATCH ?1 AND rowid > (SELECT id FROM texts_docsize ORDER BY id DESC LIMIT 1 OFFSET 2 * ?2)
+ORDER BY rowid DESC LIMIT 1 OFFSET ?2 - 1"""
 _SEEN_CANDIDATES = """SELECT texts.rowid, notes.path FROM texts
 CROSS JOIN notes ON notes.id = texts.rowid WHERE texts MATCH ? ORDER BY texts.rowid DESC"""
 _IN_TEXT, _IN_TITLE = 1.0, 3.0
@@ -43,7 +47,7 @@ FROM texts_content WHERE id = ?"""  # noqa: S608
 class Why:
     """Why a note ranks where it does: `score` is `bm25` times `freshness` times `same_title`; `hits` counts the words by column.
 
-    For whoever sees only some notes `bm25` is 1, or 3 where the title holds the words.
+    `bm25` is 1, or 3 where the title holds the words, for a caller who sees only some notes and for words that most notes hold.
     """
 
     score: float
@@ -104,23 +108,27 @@ class Finder:
 
 
 def _candidates(connection: sqlite3.Connection, query: Query, sees: Callable[[str], bool] | None) -> tuple[dict[int, float], bool]:
-    """Some notes that match, each with its bm25."""
+    """Some notes that match, each with its bm25, or with a flat score where bm25 is not used."""
     most = max(_FEWEST, _MOST_RANKED * _MANY_TERMS // max(_MANY_TERMS, len(query.terms)))
-    scores = dict(_scored(connection, query.expression, most, sees, _IN_TEXT))
+    is_flat = sees is not None or connection.execute(_IS_COMMON, (query.expression, most)).fetchone() is not None
+    scores = dict(_scored(connection, query.expression, most, sees, _IN_TEXT if is_flat else None))
     is_capped = len(scores) >= most
     if (is_capped or sees is not None) and query.titles is not None:
-        for number, score in _scored(connection, query.titles, _MOST_BY_TITLE, sees, _IN_TITLE):
+        for number, score in _scored(connection, query.titles, _MOST_BY_TITLE, sees, _IN_TITLE if is_flat else None):
             if is_capped or number in scores:
                 scores[number] = max(score, scores.get(number, 0.0))
     return scores, is_capped
 
 
 def _scored(
-    connection: sqlite3.Connection, expression: str, most: int, sees: Callable[[str], bool] | None, flat: float
-) -> Iterator[tuple[int, float]]:  # fmt: skip
-    """The freshest that match, as they were indexed; for who sees only some, each with the `flat` score."""
-    if sees is None:
+    connection: sqlite3.Connection, expression: str, most: int, sees: Callable[[str], bool] | None, flat: float | None
+) -> Iterator[tuple[int, float]]:
+    """The freshest that match, as they were indexed, each with the `flat` score; None: with its bm25."""
+    if flat is None:
         yield from connection.execute(_CANDIDATES, (expression, most))
+        return
+    if sees is None:
+        yield from connection.execute(_FLAT_CANDIDATES, (flat, expression, most))
         return
     left = most
     for number, path in connection.execute(_SEEN_CANDIDATES, (expression,)):

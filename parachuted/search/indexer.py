@@ -23,7 +23,8 @@ from parachuted.vault import NOTE_SUFFIXES, Entry, VaultRoot
 log = logging.getLogger(__name__)
 
 _BATCH = 256
-_BATCH_CHARACTERS = 1 << 20
+_BACKLOG_BATCH = 1024  # each transaction becomes segments of the index, which are merged later: few large ones cost less
+_BATCH_CHARACTERS = 2 << 20
 _KEPT_BYTES = 1 << 20
 _PAUSE_S = 5.0
 _LOOK_EVERY_S, _LONGEST_WAIT_S = 0.001, 0.05
@@ -183,7 +184,7 @@ class Indexer:
     def _take_backlog(self, shelf: Shelf) -> None:
         """Write what was read, while what comes after it is read."""
         read = (self._ahead or self._pool.submit(self._read, list(islice(self._backlog, _BATCH)))).result()
-        following = list(islice((path for path in self._backlog if path not in read), _BATCH))
+        following = list(islice((path for path in self._backlog if path not in read), _BACKLOG_BATCH))
         self._ahead = self._pool.submit(self._read, following) if following else None
         order = [path for path in read if path in self._backlog]
         cards = [card for path in order if (card := read[path]) is not None]

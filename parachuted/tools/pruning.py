@@ -18,6 +18,7 @@ _SOON_S = 20.0
 _LOOK_EVERY_S = 1800.0
 _DAILY = timedelta(days=1)
 _KNOWN_S = 60.0
+_TIMES_ITS_COST = 20
 
 
 class Pruning:
@@ -28,7 +29,7 @@ class Pruning:
         report: Callable[[str, str | None], None], soon_s: float = _SOON_S,
     ) -> None:  # fmt: skip
         self._retention, self._wanted, self._clock, self._report, self._soon_s = retention, wanted, clock, report, soon_s
-        self._size: tuple[float, Size] | None = None
+        self._size: tuple[float, Size] | None = None  # until when it counts, by the loop's clock
 
     async def run(self) -> None:
         """Until cancelled. Days are told by the clock, since a laptop sleeps."""
@@ -69,8 +70,13 @@ class Pruning:
         return self._size[1] if self._size is not None else None
 
     async def size(self) -> Size:
-        """What the history takes, as of the last minute. Raises StorageFailedError, OSError."""
-        now = asyncio.get_running_loop().time()
-        if self._size is None or now - self._size[0] > _KNOWN_S:
-            self._size = now, await asyncio.to_thread(self._retention.size)
+        """What the history takes: as of the last minute where finding out takes long, else as of a moment ago.
+
+        Raises StorageFailedError, OSError.
+        """
+        loop = asyncio.get_running_loop()
+        if self._size is None or loop.time() > self._size[0]:
+            begun = loop.time()
+            size = await asyncio.to_thread(self._retention.size)
+            self._size = loop.time() + min(_KNOWN_S, _TIMES_ITS_COST * (loop.time() - begun)), size
         return self._size[1]

@@ -21,6 +21,9 @@ class Served:
 
     is_there = True
 
+    async def wait_started(self) -> None:
+        return None
+
     def find(self, request: web.Request) -> tuple[Route, dict[str, str]] | None:
         is_meant = self.is_there and (request.method, request.path) == ("GET", "/api/little/monday")
         return (LITTLE, {"day": "monday"}) if is_meant else None

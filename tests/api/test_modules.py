@@ -9,6 +9,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from parachuted.modules.skeleton import new_module
 from tests.api.calls import call, get, key_of, messages, post, refused
 from tests.stories.life import Life, Live, save
 
@@ -77,8 +78,17 @@ async def test_a_module_comes_back_with_the_next_daemon(live: Live, daily: Path)
     async with live() as life:
         await install(life, daily)
     async with live() as life:
-        await life.until(lambda: life.told("module.enabled"))
-        assert (await get(life, "/api/daily/entries"))["count"] == 0
+        assert (await get(life, "/api/daily/entries"))["count"] == 0, "a request waits until the modules have begun"
+        assert (await call(life, "GET", "/api/daily/none"))[0] == 404
+
+
+async def test_a_module_that_was_just_made_is_listed_at_once(live: Live, vault: Path):
+    async with live() as life:
+        await life.until(life.daemon.modules._has_started.is_set)
+        for name in ("garden", "kitchen", "cellar"):
+            await asyncio.to_thread(new_module, vault / "Modules" / name, name)
+            assert name in [one["name"] for one in (await get(life, "/api/modules"))["modules"]]
+            assert (await get(life, f"/api/modules/{name}"))["status"] == "unapproved"
 
 
 async def test_a_module_that_cannot_be_loaded_is_told_of_and_the_daemon_goes_on(live: Live, daily: Path):

@@ -30,6 +30,19 @@ def test_what_is_there_is_not_replaced_and_what_is_not_there_is_said(running: Ty
     assert "has no section Facts" in running.fails(1, "read", "Inbox/Once", "--section", "Facts")
 
 
+def test_reading_a_folder_names_its_context_file_and_how_to_read_it(running: Typed):
+    assert "Projects/garden is a folder; `parachute read Projects/garden/AGENTS.md` shows its context file" in running.fails(
+        1, "read", "Projects/garden"
+    )
+    assert "parachute read Projects/garden/AGENTS.md" in running.fails(1, "read", "Projects/garden/", "--json")
+    (running.vault / "My Plans").mkdir()
+
+    said = running.fails(1, "read", "My Plans")
+
+    assert "My Plans is a folder and has no context file (AGENTS.md or CLAUDE.md)" in said
+    assert "`parachute search WORDS --in 'My Plans'`" in said
+
+
 def test_a_note_is_made_of_what_comes_in(running: Typed):
     done = subprocess.run(
         [*PARACHUTE, "new", "Inbox/Piped", "-"], env=running.env(), input="from a pipe", capture_output=True, text=True, check=True

@@ -143,3 +143,20 @@ def test_a_mistake_shows_what_a_name_that_the_shell_filled_in_would_hide(capsys:
     assert capsys.readouterr().err.splitlines()[-1] == (
         "parachute: error: unrecognized arguments: a\\x1b[2J parachute: all is well\\u202e.md"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["sarch", "tea"], "there is no command 'sarch'; did you mean search?"),
+        (["modules", "instal", "x"], "there is no command 'instal'; did you mean install?"),
+        (["keys", "zzz"], "there is no command 'zzz'; choose from "),
+        (["completion", "fsh"], "there is no choice 'fsh'; did you mean fish?"),
+    ],
+)
+def test_a_misspelled_command_is_answered_with_the_nearest_one(words, told, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err

@@ -164,6 +164,36 @@ def test_of_a_common_word_not_all_are_ranked_but_those_with_it_in_their_title_ar
     assert found.hits[0].path == "target.md"
 
 
+def test_of_a_word_in_most_notes_those_with_it_in_their_title_come_first_then_the_freshest(shut: Library):
+    for number in range(2_100):
+        shut.write(f"{number}.md", f"# {'Beans in soup' if 500 <= number < 800 else 'Other'} {number}\n\n{'beans ' * (number % 5 + 1)}")
+        shut.index.set(f"{number}.md", shut.index.get(f"{number}.md")._replace(mtime_ns=number * 10**9))
+    shut.write("beans.md", "# Beans\n\nbeans\n")
+    shut.index.set("beans.md", shut.index.get("beans.md")._replace(mtime_ns=501 * 10**9))
+    shut.start()
+
+    found = shut.ask("beans", limit=320)
+
+    assert found.is_capped
+    assert found.hits[0].path == "beans.md"
+    assert {hit.why.bm25 for hit in found.hits[:301]} == {3}, "they hold it in their titles"
+    assert all(hit.why.bm25 == 1 for hit in found.hits[301:])
+    assert [hit.path for hit in found.hits[301:305]] == ["2099.md", "2098.md", "2097.md", "2096.md"]
+
+
+def test_a_rare_word_in_the_freshest_notes_alone_is_no_common_one(shut: Library):
+    for number in range(2_100):
+        shut.write(f"{number}.md", "some text\n")
+    for number in range(3):
+        shut.write(f"fresh{number}.md", "beans " * (number + 1))
+    shut.start()
+
+    found = shut.ask("beans")
+
+    assert [hit.path for hit in found.hits] == ["fresh2.md", "fresh1.md", "fresh0.md"]
+    assert found.hits[0].why.bm25 not in {1, 3}
+
+
 def test_why_a_note_ranks_there_can_be_asked(library: Library):
     library.save("a.md", "---\ntags: [beans]\n---\n# Beans\n\nbeans and beans\n")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -23,7 +24,7 @@ class Counting(Retention):
 
     def __init__(self, does: Callable[[Counting], Pruned] = lambda _self: NOTHING) -> None:
         self.keep, self.passes, self.sizes, self.does = Keep(), [], 0, does
-        self.stopped = threading.Event()
+        self.stopped, self.takes_s = threading.Event(), 0.0
 
     def prune(self, wanted: Iterable[str]) -> Pruned:
         self.passes.append(set(wanted))
@@ -34,6 +35,7 @@ class Counting(Retention):
 
     def size(self) -> Size:
         self.sizes += 1
+        time.sleep(self.takes_s)
         return SIZE
 
 
@@ -106,8 +108,18 @@ async def test_a_disk_that_refuses_is_told_until_it_does_not(error: Exception):
     assert told["history size"] is None
 
 
-async def test_the_size_is_asked_for_once_a_minute_and_after_a_pass():
+async def test_a_size_that_is_quick_to_find_out_is_soon_asked_for_again():
     retention = Counting()
+    one = pruning(retention, {})
+    async with asyncio.timeout(5):
+        while retention.sizes < 2:
+            await one.size()
+            await asyncio.sleep(0.001)
+
+
+async def test_a_size_that_takes_long_is_kept_for_a_while_and_asked_for_after_a_pass():
+    retention = Counting()
+    retention.takes_s = 0.5
     one = pruning(retention, {})
     assert one.known is None
     assert [await one.size(), await one.size(), one.known] == [SIZE, SIZE, SIZE]
