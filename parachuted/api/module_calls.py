@@ -23,9 +23,11 @@ from parachuted.api.route import Call, Route
 from parachuted.errors import ParachuteError
 from parachuted.keys import Capability, Identity
 from parachuted.modules.audited import para_ids_of
+from parachuted.modules.declared import RouteSpec
 from parachuted.modules.finding import Found
 from parachuted.modules.manager import Modules
 from parachuted.modules.results import Response
+from parachuted.modules.running import Running
 from parachuted.vault import new_id
 
 RESERVED = frozenset(
@@ -54,6 +56,7 @@ class ModuleCalls:
     def __init__(self, modules: Modules, holds: Callable[[Identity], bool], clock: Callable[[], datetime]) -> None:
         self._modules, self._holds, self._clock = modules, holds, clock
         self._streams: set[_Stream] = set()
+        self._routes: dict[tuple[str, str, str], tuple[Running, RouteSpec, Route]] = {}
 
     def find(self, request: web.Request) -> tuple[Route, dict[str, str]] | None:
         """The route as a declaration that the front can judge, and what its path says; None: no module has one."""
@@ -62,13 +65,20 @@ class ModuleCalls:
         if found is None:
             tool = self._tool(request.method, path)
             return None if tool is None else (tool, {})
-        spec = found.spec
-        route = Route(
-            method=request.method, path=f"{_PREFIX}{found.module}{spec.path}", module=found.module, summary=spec.summary,
-            capability=cast(Capability, spec.capability), reach="paths", handle=partial(self._serve, found), largest_body=_LARGEST_BODY,
-            recorded_as="module_call",
-        )  # fmt: skip
-        return route, found.path_values
+        return self._route(request.method, found), found.path_values
+
+    def _route(self, method: str, found: Found) -> Route:
+        """The declaration, made at the first request and again when the module was begun anew."""
+        spec, place = found.spec, (method, found.module, found.spec.path)
+        known = self._routes.get(place)
+        if known is None or known[0] is not found.running or known[1] is not spec:
+            route = Route(
+                method=method, path=f"{_PREFIX}{found.module}{spec.path}", module=found.module, summary=spec.summary,
+                capability=cast(Capability, spec.capability), reach="paths", handle=partial(self._serve, found.running, spec),
+                largest_body=_LARGEST_BODY, recorded_as="module_call",
+            )  # fmt: skip
+            known = self._routes[place] = (found.running, spec, route)
+        return known[2]
 
     def methods(self, request: web.Request) -> tuple[str, ...]:
         """The methods that some module answers at that path; none: there is no such path."""
@@ -98,9 +108,9 @@ class ModuleCalls:
         for stream in tuple(self._streams):
             stream.end()
 
-    async def _serve(self, found: Found, call: Call) -> web.StreamResponse:
+    async def _serve(self, running: Running, spec: RouteSpec, call: Call) -> web.StreamResponse:
         query, body = _query(call.request.rel_url.raw_query_string), await _body(call)
-        spec, path, running, authority = found.spec, found.path_values, found.running, self._authority(call)
+        path, authority = dict(call.request.match_info), self._authority(call)
         if spec.streams:
             return await self._stream(call, running.stream(spec.handler, body, path=path, query=query, authority=authority))
         result = await running.call(spec.handler, body, path=path, query=query, timeout_s=spec.timeout_s, authority=authority)
