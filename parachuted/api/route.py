@@ -106,7 +106,7 @@ class Call:
 
     async def content(self) -> bytes:
         """The body as it is. 413 once it is larger than the route takes, whatever was announced."""
-        return b"".join([chunk async for chunk in self.chunks()])
+        return b"".join([chunk async for chunk in self.chunks()]) if self.request.body_exists else b""
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The same in the pieces it comes in."""
