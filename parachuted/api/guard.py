@@ -7,7 +7,7 @@ the other.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
@@ -69,6 +69,12 @@ class Guard:
             if self.lists(origin):
                 headers["Access-Control-Allow-Origin"] = origin
                 headers["Access-Control-Expose-Headers"] = _READABLE
+
+    def seals(self, headers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """What `seal` adds to an answer with these headers when the request names no origin."""
+        yield from ((name, value) for name, value in _ALWAYS.items() if name not in headers and name != "Server")  # aiohttp's own stands
+        if self._origins:
+            yield "Vary", "Origin"
 
     def _refusal_of_page(self, request: web.BaseRequest, host: str) -> str | None:
         headers = request.headers
