@@ -92,14 +92,21 @@ class Front:
             self._audit.record(event_of(request, reached, caller, call, at=self._clock(), took_ms=took_ms, status=status, error=error))
         return response
 
+    def knows(self, target: str) -> bool:
+        """Whether a GET of that target may be answered by `at_hand`."""
+        return target in self._known
+
     def at_hand(self, request: web.Request) -> bytes | None:
         """The whole answer to a GET whose target `answer` has answered before, where nothing must be waited for. It passes the same.
 
         None: `answer` must; nothing was recorded or counted. Every refusal is of that kind.
         """
         reached = self._known.get(request.raw_path)
-        if reached is None or any(name in request.headers for name in _SAYS_MORE):
+        if reached is None:
             return None
+        for name in _SAYS_MORE:
+            if name in request.headers:
+                return None
         began, call_id = time.perf_counter(), f"{self._life}{next(self._numbers):x}"
         route, _names = reached
         try:
@@ -114,9 +121,10 @@ class Front:
         caller, took_ms = caller_of(request, identity, call_id), (time.perf_counter() - began) * 1000
         self._audit.record(event_of(request, reached, caller, call, at=self._clock(), took_ms=took_ms, status=200, error=None))
         headers = ready.headers
-        lines = (f"{name}: {value}\r\n" for name, value in (*headers.items(), *self._guard.seals(headers)))
-        head = f"HTTP/1.1 200 OK\r\n{''.join(lines)}Content-Type: {ready.type}\r\nContent-Length: {len(ready.body)}\r\n"
-        return f"{head}Date: {_date(int(time.time()))}\r\nServer: {SERVER_SOFTWARE}\r\n\r\n".encode() + ready.body
+        lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+        head = f"HTTP/1.1 200 OK\r\n{lines}Content-Type: {ready.type}\r\nContent-Length: {len(ready.body)}\r\n"
+        head += f"{self._guard.seals(tuple(headers))}Date: {_date(int(time.time()))}\r\nServer: {SERVER_SOFTWARE}\r\n\r\n"
+        return head.encode() + ready.body
 
     def _remember(self, target: str, reached: Reached) -> None:
         if len(self._known) >= _MOST_KNOWN:

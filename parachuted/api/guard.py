@@ -7,7 +7,7 @@ the other.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
@@ -70,11 +70,9 @@ class Guard:
                 headers["Access-Control-Allow-Origin"] = origin
                 headers["Access-Control-Expose-Headers"] = _READABLE
 
-    def seals(self, headers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        """What `seal` adds to an answer with these headers when the request names no origin."""
-        yield from ((name, value) for name, value in _ALWAYS.items() if name not in headers and name != "Server")  # aiohttp's own stands
-        if self._origins:
-            yield "Vary", "Origin"
+    def seals(self, names: tuple[str, ...]) -> str:
+        """The lines that `seal` adds to an answer with headers of these names when the request names no origin."""
+        return _seals(names, has_origins=bool(self._origins))
 
     def _refusal_of_page(self, request: web.BaseRequest, host: str) -> str | None:
         headers = request.headers
@@ -92,6 +90,12 @@ class Guard:
             return True
         name = _name(authority)
         return name is not None and (name in self._hosts or _is_address_of(name, request))
+
+
+@lru_cache(maxsize=64)
+def _seals(names: tuple[str, ...], *, has_origins: bool) -> str:
+    added = [(name, value) for name, value in _ALWAYS.items() if name not in names and name != "Server"]  # aiohttp's own stands
+    return "".join([f"{name}: {value}\r\n" for name, value in (*added, *([("Vary", "Origin")] if has_origins else []))])
 
 
 @lru_cache(maxsize=64)

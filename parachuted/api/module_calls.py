@@ -114,8 +114,10 @@ class ModuleCalls:
         if spec.streams:
             return await self._stream(call, running.stream(spec.handler, body, path=path, query=query, authority=authority))
         result = await running.call(spec.handler, body, path=path, query=query, timeout_s=spec.timeout_s, authority=authority)
-        call.para_ids += para_ids_of(result.body if isinstance(result, Response) else result)
-        return _answer(result)
+        answer = _answer(result)
+        if b'"para_id' in cast(bytes, answer.body):  # most name none, and to look at the bytes is cheaper than at the values
+            call.para_ids += para_ids_of(result.body if isinstance(result, Response) else result)
+        return answer
 
     async def _call_tool(self, module: str, tool: str, call: Call) -> web.StreamResponse:
         body = await _body(call)
@@ -225,6 +227,8 @@ def _answer(result: object) -> web.Response:
 
 
 def _query(text: str) -> Mapping[str, str | list[str]]:
+    if not text:
+        return {}
     found: dict[str, list[str]] = {}
     try:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=1_000)

@@ -212,9 +212,10 @@ class _Connection(web.RequestHandler):
             return False
         if len(self._messages) > 1 or payload is not EMPTY_PAYLOAD:
             return False
-        if not isinstance(message, RawRequestMessage) or message.method != "GET" or message.version != HttpVersion11:
+        if not isinstance(message, RawRequestMessage) or message.method != "GET" or not front.knows(message.path):
             return False
-        is_settled = self._keepalive_handle is not None and not (self._current_request or message.should_close or message.upgrade)
+        is_usual = message.version == HttpVersion11 and not message.should_close and not message.upgrade
+        is_settled = is_usual and self._keepalive and self._keepalive_handle is not None and self._current_request is None
         if not is_settled or self._wire.get_write_buffer_size():
             return False
         request = self._request_factory(message, payload, self, StreamWriter(self, self._loop), task)
