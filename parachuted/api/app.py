@@ -15,7 +15,7 @@ from parachuted.api.desk import Desk
 from parachuted.api.docs import Docs
 from parachuted.api.file_streams import FileStreams
 from parachuted.api.files import Files
-from parachuted.api.front import Front
+from parachuted.api.front import FRONT, Front
 from parachuted.api.health import Health
 from parachuted.api.history import History
 from parachuted.api.hooks import Hooks
@@ -81,6 +81,7 @@ def make_supervisor_app(parts: Parts) -> web.Application:
 def _make(parts: Parts, routes: Sequence[Route]) -> web.Application:
     front = Front(parts.guard, parts.door, parts.root, parts.audit, parts.clock)
     app = web.Application(middlewares=[front.answer], client_max_size=max(route.largest_body for route in routes))
+    app[FRONT] = front
     app.on_response_prepare.append(parts.guard.seal)
     serve(app, routes)
     return app

@@ -43,6 +43,13 @@ class KeyDoor:
 
         Raises HTTPUnauthorized for a wrong or expired key, HTTPTooManyRequests after many, HTTPBadRequest for two keys at once.
         """
+        found = self.recognize(request)
+        if isinstance(found, str):
+            raise self._refusal(request, found)
+        return found
+
+    def recognize(self, request: web.BaseRequest) -> Identity | str:
+        """The same, but a wrong or expired key is not counted: the answer is why it is refused."""
         given = _given(request)
         if given is None:
             return self._keyless(is_local=is_from_here(request))
@@ -50,10 +57,8 @@ class KeyDoor:
             return _COMMAND
         key = self.ring.find(given)
         if key is None:
-            raise self._refusal(request, _VALID)
-        if key.is_over(self._clock()):
-            raise self._refusal(request, "this key has expired; `parachute keys create` makes another")
-        return self.ring.use(key)
+            return _VALID
+        return "this key has expired; `parachute keys create` makes another" if key.is_over(self._clock()) else self.ring.use(key)
 
     def holds(self, identity: Identity) -> bool:
         """Whether who was let in as that would be now."""

@@ -23,9 +23,11 @@ from parachuted.api.route import Call, Route
 from parachuted.errors import ParachuteError
 from parachuted.keys import Capability, Identity
 from parachuted.modules.audited import para_ids_of
+from parachuted.modules.declared import RouteSpec
 from parachuted.modules.finding import Found
 from parachuted.modules.manager import Modules
 from parachuted.modules.results import Response
+from parachuted.modules.running import Running
 from parachuted.vault import new_id
 
 RESERVED = frozenset(
@@ -55,6 +57,7 @@ class ModuleCalls:
     def __init__(self, modules: Modules, holds: Callable[[Identity], bool], clock: Callable[[], datetime]) -> None:
         self._modules, self._holds, self._clock = modules, holds, clock
         self._streams: set[_Stream] = set()
+        self._routes: dict[tuple[str, str, str], tuple[Running, RouteSpec, Route]] = {}
 
     async def wait_started(self) -> None:
         """Return once all modules have begun, or after some seconds: one that takes longer is not there yet."""
@@ -67,13 +70,20 @@ class ModuleCalls:
         if found is None:
             tool = self._tool(request.method, path)
             return None if tool is None else (tool, {})
-        spec = found.spec
-        route = Route(
-            method=request.method, path=f"{_PREFIX}{found.module}{spec.path}", module=found.module, summary=spec.summary,
-            capability=cast(Capability, spec.capability), reach="paths", handle=partial(self._serve, found), largest_body=_LARGEST_BODY,
-            recorded_as="module_call",
-        )  # fmt: skip
-        return route, found.path_values
+        return self._route(request.method, found), found.path_values
+
+    def _route(self, method: str, found: Found) -> Route:
+        """The declaration, made at the first request and again when the module was begun anew."""
+        spec, place = found.spec, (method, found.module, found.spec.path)
+        known = self._routes.get(place)
+        if known is None or known[0] is not found.running or known[1] is not spec:
+            route = Route(
+                method=method, path=f"{_PREFIX}{found.module}{spec.path}", module=found.module, summary=spec.summary,
+                capability=cast(Capability, spec.capability), reach="paths", handle=partial(self._serve, found.running, spec),
+                largest_body=_LARGEST_BODY, recorded_as="module_call",
+            )  # fmt: skip
+            known = self._routes[place] = (found.running, spec, route)
+        return known[2]
 
     def methods(self, request: web.Request) -> tuple[str, ...]:
         """The methods that some module answers at that path; none: there is no such path."""
@@ -103,14 +113,16 @@ class ModuleCalls:
         for stream in tuple(self._streams):
             stream.end()
 
-    async def _serve(self, found: Found, call: Call) -> web.StreamResponse:
+    async def _serve(self, running: Running, spec: RouteSpec, call: Call) -> web.StreamResponse:
         query, body = _query(call.request.rel_url.raw_query_string), await _body(call)
-        spec, path, running, authority = found.spec, found.path_values, found.running, self._authority(call)
+        path, authority = dict(call.request.match_info), self._authority(call)
         if spec.streams:
             return await self._stream(call, running.stream(spec.handler, body, path=path, query=query, authority=authority))
         result = await running.call(spec.handler, body, path=path, query=query, timeout_s=spec.timeout_s, authority=authority)
-        call.para_ids += para_ids_of(result.body if isinstance(result, Response) else result)
-        return _answer(result)
+        answer = _answer(result)
+        if b'"para_id' in cast(bytes, answer.body):  # most name none, and to look at the bytes is cheaper than at the values
+            call.para_ids += para_ids_of(result.body if isinstance(result, Response) else result)
+        return answer
 
     async def _call_tool(self, module: str, tool: str, call: Call) -> web.StreamResponse:
         body = await _body(call)
@@ -220,6 +232,8 @@ def _answer(result: object) -> web.Response:
 
 
 def _query(text: str) -> Mapping[str, str | list[str]]:
+    if not text:
+        return {}
     found: dict[str, list[str]] = {}
     try:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=1_000)

@@ -29,6 +29,7 @@ class ModuleResource(web.AbstractResource):
     def __init__(self, served: Served) -> None:
         super().__init__()
         self._served = served
+        self._reached: dict[tuple[str, str], tuple[Route, web.ResourceRoute]] = {}
 
     @property
     def canonical(self) -> str:
@@ -42,7 +43,10 @@ class ModuleResource(web.AbstractResource):
         if found is None:
             return None, set(self._served.methods(request))
         route, names = found
-        return web.UrlMappingMatchInfo(names, web.ResourceRoute(request.method, route.serve, self)), set()
+        known = self._reached.get((route.method, route.path))
+        if known is None or known[0] is not route:
+            known = self._reached[route.method, route.path] = (route, web.ResourceRoute(route.method, route.serve, self))
+        return web.UrlMappingMatchInfo(names, known[1]), set()
 
     def url_for(self, **names: str) -> NoReturn:
         """Nobody asks: what a module serves is its own to say."""

@@ -57,7 +57,7 @@ class Notes:
             ),
             Route(
                 method="GET", path=FOLDER + "{path:.+}", module="vault", capability="read", reach="paths",
-                handle=self.note, query=NoteAsked,
+                handle=self.note, at_hand=self.at_hand, query=NoteAsked,
                 summary="A note: raw, as JSON with its sections and links, or as a map of its headings and keys.",
                 answers={200: (NoteTold | NoteMap, Media(type="text/markdown", says="The note, or its bytes as they are.")), 304: None},
                 names={"path": "The note, relative to the vault."}, headers={"If-None-Match": KNOWN},
@@ -78,6 +78,11 @@ class Notes:
         path, shape = known
         served = self._reading.fresh(path, shape) if call.sight.sees(path) else None
         return _answer(call, served or await self._read(call, path, shape))
+
+    def at_hand(self, call: Call) -> Served | None:
+        """The same, where it was made before from the file as it is."""
+        known = self._known.get((call.request.raw_path, call.request.headers.get("Accept")))
+        return self._reading.fresh(*known) if known is not None and call.sight.sees(known[0]) else None
 
     async def _read(self, call: Call, path: VaultPath, shape: Shape) -> Served:
         served, real, content, may_stay = await asyncio.to_thread(self._reading.read, path, shape, call.sight)

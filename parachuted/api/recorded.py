@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
+from types import MappingProxyType
+from typing import TypeAlias
 
 from aiohttp import web
 
@@ -20,7 +22,11 @@ from parachuted.events.audit import AuditEvent, Caller
 from parachuted.keys import NOBODY, Identity
 from parachuted.vault import printable
 
+Reached: TypeAlias = tuple[Route, Mapping[str, str]]
+"""The route that a request means, and what stands in the place of its names."""
+
 GONE = 499
+_NO_NAMES: Mapping[str, str] = MappingProxyType({})
 _APP = "Dart/"
 _PATHS = frozenset({"path", "file"})
 _LONG = 600
@@ -29,12 +35,11 @@ _NAME = re.compile(r"\{(\w+):[^{}]*\}")
 
 
 def event_of(
-    request: web.Request, caller: Caller, call: Call | None, *, at: datetime, took_ms: float, status: int, error: BaseException | None
+    request: web.Request, reached: Reached | None, caller: Caller, call: Call | None,
+    *, at: datetime, took_ms: float, status: int, error: BaseException | None,
 ) -> AuditEvent:  # fmt: skip
     """The event. `at` is when it was over."""
-    reached = getattr(request.match_info.handler, "__self__", None)
-    route = reached if isinstance(reached, Route) else None
-    names = request.match_info if route is not None else {}
+    route, names = reached if reached is not None else (None, _NO_NAMES)
     return AuditEvent(
         at,
         route.recorded_as if route is not None else "api_call",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, Protocol, TypeAlias, TypeVar
 from urllib.parse import parse_qsl
 
 from aiohttp import web
@@ -23,6 +23,22 @@ from parachuted.vault import VaultPath
 
 _Model = TypeVar("_Model", bound=BaseModel)
 SMALL_BODY = 1 << 20
+
+
+class Ready(Protocol):
+    """An answer with status 200 that was made before."""
+
+    @property
+    def body(self) -> bytes:
+        """All of it."""
+
+    @property
+    def type(self) -> str:
+        """Its media type."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What else is said of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +122,7 @@ class Call:
 
     async def content(self) -> bytes:
         """The body as it is. 413 once it is larger than the route takes, whatever was announced."""
-        return b"".join([chunk async for chunk in self.chunks()])
+        return b"".join([chunk async for chunk in self.chunks()]) if self.request.body_exists else b""
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The same in the pieces it comes in."""
@@ -136,6 +152,8 @@ class Route:
     `reach` decides whether a key for some paths may make the call; it has no default, so that a new route says it. `recorded_as` is what
     the audit calls a call of it.
 
+    `at_hand` answers, without waiting, a GET whose target `handle` has answered before; None: ask `handle`. Both give the same answer.
+
     `path` is aiohttp's pattern. `largest_body` is in bytes. Names that stand in the path are texts unless `names` says more of them.
     `headers`: those it reads, and what they mean; `uploads`: a body that is taken as it is; `errors`: statuses that few routes answer.
     """
@@ -147,6 +165,7 @@ class Route:
     reach: Reach
     summary: str
     handle: Handler
+    at_hand: Callable[[Call], Ready | None] | None = None
     query: type[BaseModel] = Nothing
     body: type[BaseModel] = Nothing
     answers: Mapping[int, object] = field(default_factory=dict)

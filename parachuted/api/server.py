@@ -14,10 +14,14 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
-from aiohttp import StreamReader, web
+from aiohttp import HttpVersion11, StreamReader, web
+from aiohttp.http import RawRequestMessage
+from aiohttp.http_writer import StreamWriter
+from aiohttp.streams import EMPTY_PAYLOAD
 
 from parachuted.api.answers import json_answer
 from parachuted.api.errors import error_body
+from parachuted.api.front import FRONT
 from parachuted.errors import DaemonError
 
 log = logging.getLogger(__name__)
@@ -56,6 +60,7 @@ class Server:
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_S)
         self._listening: asyncio.Server | None = None
         self._connections: set[_Connection] = set()
+        self.front = app.get(FRONT)
         self._peers: Counter[str] = Counter()
         self._looking: asyncio.TimerHandle | None = None
 
@@ -186,7 +191,11 @@ class _Connection(web.RequestHandler):
         self._taken += len(data)
         self.heard_at = self._loop.time()
         was_asking = self._is_asking()  # or it is the end of a body, however large
+        waiter, self._waiter = self._waiter, None
         super().data_received(data)
+        self._waiter = waiter
+        if waiter is not None and self._messages and not waiter.done() and not self._answers_at_hand():
+            waiter.set_result(None)
         if len(self._messages) > self._server.limits.ahead:
             self.cut()
         elif not self._has_come() and data and was_asking and self._is_asking():
@@ -195,6 +204,29 @@ class _Connection(web.RequestHandler):
                 self._asking_since = self._loop.time()
             if self._head > self._server.limits.head_bytes:
                 self._refuse(431, "the head of the request is too large")
+
+    def _answers_at_hand(self) -> bool:
+        """Answer the one request that has come at once, without a task and its turns of the loop, if the app has the answer at hand."""
+        (message, payload), front, parser, task = self._messages[0], self._server.front, self._parser, self._task_handler
+        if front is None or parser is None or task is None or self._wire is None or self._request_factory is None:
+            return False
+        if len(self._messages) > 1 or payload is not EMPTY_PAYLOAD:
+            return False
+        if not isinstance(message, RawRequestMessage) or message.method != "GET" or not front.knows(message.path):
+            return False
+        is_usual = message.version == HttpVersion11 and not message.should_close and not message.upgrade
+        is_settled = is_usual and self._keepalive and self._keepalive_handle is not None and self._current_request is None
+        if not is_settled or self._wire.get_write_buffer_size():
+            return False
+        request = self._request_factory(message, payload, self, StreamWriter(self, self._loop), task)
+        answer = front.at_hand(request) if isinstance(request, web.Request) else None
+        if answer is None:
+            return False
+        self._messages.popleft()
+        parser.message_consumed()
+        self._next_keepalive_close_time = self._loop.time() + self._server.limits.idle_s
+        self._wire.write(answer)
+        return True
 
     def pause_writing(self) -> None:
         """What is written waits for the reader from now on."""

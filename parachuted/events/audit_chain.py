@@ -106,9 +106,15 @@ def _ours(event: AuditEvent) -> str:
         ("causes", event.causes, _ID, _MOST_NAMES),
     ):
         if several:
-            said += f',"{name}":{_encode(clean_all(several, most, most_texts))}'
+            said += f',"{name}":{_listed(tuple(several[:most_texts]), most)}'
             said += f',"{name}_count":{len(several)}' if len(several) > most_texts else ""
     return said
+
+
+@lru_cache(maxsize=4096)
+def _listed(texts: tuple[str, ...], most: int) -> str:
+    """The same note is asked for again and again."""
+    return _encode(clean_all(texts, most, len(texts)))
 
 
 def _document(event: AuditEvent, request_id: str | None) -> dict[str, object]:

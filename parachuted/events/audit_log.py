@@ -158,7 +158,7 @@ class AuditLog:
             batch = [waiting[number] for number in range(min(len(waiting), self._pace.batch))]
             for day, events in groupby(batch, key=_day_of):
                 written = list(events)
-                self._write(day, written)
+                self._write(day.isoformat(), written)
                 for _ in written:
                     waiting.popleft()
 
@@ -256,5 +256,6 @@ def _lines_of(events: Sequence[AuditEvent], link: Link) -> tuple[list[bytes], Li
     return lines, link
 
 
-def _day_of(event: AuditEvent) -> str:
-    return event.timestamp.astimezone(UTC).date().isoformat()
+def _day_of(event: AuditEvent) -> date:
+    at = event.timestamp
+    return (at if at.tzinfo is UTC else at.astimezone(UTC)).date()

@@ -74,6 +74,8 @@ class Arguments:
         A name in the path is taken from there alone. All others may come from the query or from the body, which is an object; a parameter
         named `body` is given all of that.
         """
+        if not self.parameters and not path and not query and isinstance(body, dict) and not body:
+            return {}
         call = _Call(self)
         sent = call.object_of(body)
         for parameter in self.parameters:

@@ -20,6 +20,7 @@ _MOST_IDS = 32
 _MOST_LOOKED_AT = 1_000
 _LONG = 300
 _PARA_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9:._-]{0,99}")
+_LEAVES = frozenset({str, int, float, bool, type(None)})  # asking these whether they are mappings would be most of the work
 _Key = tuple[SourceType, str, str]
 
 
@@ -126,10 +127,11 @@ def para_ids_of(value: object) -> list[str]:
         if not waiting or len(found) >= _MOST_IDS:
             break
         one = waiting.pop()
-        if isinstance(one, Mapping):
-            named = one.get("para_id"), *(many if isinstance(many := one.get("para_ids"), list | tuple) else ())
-            found |= dict.fromkeys(text for text in named if isinstance(text, str) and _PARA_ID.fullmatch(text))
-            waiting += [inner for inner in one.values() if isinstance(inner, Mapping | list | tuple)]
-        elif isinstance(one, list | tuple):
-            waiting += [inner for inner in reversed(one[:_MOST_LOOKED_AT]) if isinstance(inner, Mapping | list | tuple)]
+        if isinstance(one, list | tuple):
+            waiting += [inner for inner in reversed(one[:_MOST_LOOKED_AT]) if type(inner) not in _LEAVES]
+        elif isinstance(one, Mapping):
+            for named in (one.get("para_id"), *(many if isinstance(many := one.get("para_ids"), list | tuple) else ())):
+                if isinstance(named, str) and _PARA_ID.fullmatch(named):
+                    found[named] = None
+            waiting += [inner for inner in one.values() if type(inner) not in _LEAVES and isinstance(inner, Mapping | list | tuple)]
     return list(found)[:_MOST_IDS]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import traceback
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, TypeVar, cast
 
 from parachuted.errors import ModuleFailedError
 
@@ -45,7 +45,18 @@ class Owner:
 
         It does not wait for work that refuses to be cancelled: such a task is ended, or told of, by `end`.
         """
-        task = self.begin(work)
+        loop, context = asyncio.get_running_loop(), self._context(work)
+        begun = _FirstStep(_contained(work))
+        task: _Owned[Result] = _Owned(begun, loop=loop, context=context)
+        self._tasks.add(task)
+        try:
+            _step_as(task, begun, loop, context)
+        finally:
+            if begun.is_done:
+                self._tasks.discard(task)
+        if begun.is_done and not task.cancelling():  # most handlers wait for nothing, and so cost no turn of the loop
+            return cast("Result", begun.result)
+        self._keep(task, work)
         try:
             await asyncio.wait((task,), timeout=timeout_s)
             if not task.done():
@@ -60,12 +71,7 @@ class Owner:
 
     def begin(self, work: Coroutine[Any, Any, Result]) -> _Owned[Result]:
         """Begin a task of the module's from outside of its code. A failure at which nobody looks is told of, as that of any other."""
-        if self._is_ended:
-            work.close()
-            raise ModuleFailedError(f"the module {self.name} is not running; `parachute modules status` says why")
-        context = contextvars.copy_context()
-        context.run(_OWNER.set, self)
-        return self._own(work, loop=asyncio.get_running_loop(), context=context)
+        return self._own(work, loop=asyncio.get_running_loop(), context=self._context(work))
 
     def take(self, work: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop, kwargs: dict[str, Any]) -> asyncio.Task[Any]:
         """Make a task that the module's code asked the loop for."""
@@ -90,7 +96,18 @@ class Owner:
         return [task.get_name() for task in await _cancelled(mine, _GRACE_S)]
 
     def _own(self, work: Coroutine[Any, Any, Result], **kwargs: Any) -> _Owned[Result]:  # noqa: ANN401  as asyncio has it
-        task = _Owned(_contained(work), **kwargs)
+        return self._keep(_Owned(_contained(work), **kwargs), work)
+
+    def _context(self, work: Coroutine[Any, Any, object]) -> contextvars.Context:
+        """One in which all is the module's. Raises ModuleFailedError, and closes the work, when the module has ended."""
+        if self._is_ended:
+            work.close()
+            raise ModuleFailedError(f"the module {self.name} is not running; `parachute modules status` says why")
+        context = contextvars.copy_context()
+        context.run(_OWNER.set, self)
+        return context
+
+    def _keep(self, task: _Owned[Result], work: Coroutine[Any, Any, Result]) -> _Owned[Result]:
         task.says = self.say
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -102,6 +119,46 @@ class _Owned(asyncio.Task[Result]):
     """A module's task; `says` is told when it failed and nobody looked."""
 
     says: Callable[[BaseException], None] | None = None
+
+
+class _FirstStep(Coroutine[Any, Any, Result]):
+    """Work whose first step is done before its task runs, as Python 3.12 does it for an eager task. `result` once `is_done`."""
+
+    def __init__(self, work: Coroutine[Any, Any, Result]) -> None:
+        self._work = work
+        self._waits_for: list[object] = []
+        self.is_done = False
+        self.result: Any = None
+
+    def begin(self) -> None:
+        """Do the first step. Raises what the work raises."""
+        try:
+            self._waits_for.append(self._work.send(None))
+        except StopIteration as ended:
+            self.is_done, self.result = True, ended.value
+        except BaseException:
+            self.is_done = True
+            raise
+
+    def send(self, value: Any) -> Any:  # noqa: ANN401  as coroutines have it
+        """Go on: first with what the first step waits for."""
+        if self.is_done:
+            raise StopIteration(self.result)
+        return self._waits_for.pop() if self._waits_for else self._work.send(value)
+
+    def throw(self, raised: Any, *more: Any) -> Any:  # noqa: ANN401  the same
+        """Go on with an error, such as the wish to end."""
+        if self.is_done:
+            raise raised
+        self._waits_for.clear()
+        return self._work.throw(raised, *more)
+
+    def close(self) -> None:
+        """End it."""
+        self._work.close()
+
+    def __await__(self) -> Generator[Any, Any, Result]:
+        return (yield from self._work.__await__())
 
 
 _OWNER: contextvars.ContextVar[Owner | None] = contextvars.ContextVar("parachuted_module", default=None)
@@ -142,6 +199,22 @@ def traceback_of(error: BaseException) -> str:
     """The traceback as text, its end if it is very long: that is where the error is."""
     text = "".join(traceback.format_exception(error)).rstrip()
     return text if len(text) <= _MOST_TEXT else f"...\n{text[-_MOST_TEXT:]}"
+
+
+def _step_as(task: asyncio.Task[Any], begun: _FirstStep[Any], loop: asyncio.AbstractEventLoop, context: contextvars.Context) -> None:
+    """Do the first step as that task, inside of whichever calls. Raises what it raises; the wish to end ends no more than the work."""
+    caller = asyncio.current_task(loop)
+    if caller is not None:
+        asyncio.tasks._leave_task(loop, caller)  # noqa: SLF001  documented under "Extending asyncio"
+    asyncio.tasks._enter_task(loop, task)  # noqa: SLF001
+    try:
+        context.run(begun.begin)
+    except asyncio.CancelledError:
+        task.cancel()
+    finally:
+        asyncio.tasks._leave_task(loop, task)  # noqa: SLF001
+        if caller is not None:
+            asyncio.tasks._enter_task(loop, caller)  # noqa: SLF001
 
 
 async def _contained(work: Coroutine[Any, Any, Result]) -> Result:

@@ -96,7 +96,12 @@ def _composed(value: object, where: _Where, depth: int) -> Json:
 
 
 def _object(value: Mapping[object, object], where: _Where, depth: int) -> Json:
-    return {_key(key, where): _plain(one, (where, key), depth + 1) for key, one in value.items()}
+    return {
+        key if type(key) is str and key.isascii() else _key(key, where): one
+        if type(one) is str and one.isascii()
+        else _plain(one, (where, key), depth + 1)
+        for key, one in value.items()
+    }
 
 
 def _list(value: Sequence[object], where: _Where, depth: int) -> Json:

@@ -9,10 +9,9 @@ from aiohttp import web
 
 from parachuted.api import front
 from parachuted.api.openapi import errors_of
+from parachuted.api.recorded import GONE, Reached
 from parachuted.api.route import Call
 from parachuted.events.audit import AuditEvent, Caller
-
-GONE = 499  # nobody was there to be answered
 
 
 @pytest.fixture(autouse=True)
@@ -20,10 +19,12 @@ def _described(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Hears of every answer where the audit does. What modules answer is theirs to say."""
     event_of, undescribed = front.event_of, set[str]()
 
-    def checked(request: web.Request, caller: Caller, call: Call | None, *, status: int, **more: object) -> AuditEvent:
+    def checked(
+        request: web.Request, reached: Reached | None, caller: Caller, call: Call | None, *, status: int, **more: object
+    ) -> AuditEvent:
         if call is not None and call.route.recorded_as == "api_call" and status not in {*call.route.answers, *errors_of(call.route), GONE}:
             undescribed.add(f"{call.route.method} {call.route.path} answered {status}")
-        return event_of(request, caller, call, status=status, **more)
+        return event_of(request, reached, caller, call, status=status, **more)
 
     monkeypatch.setattr(front, "event_of", checked)
     yield

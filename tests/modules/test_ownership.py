@@ -38,6 +38,57 @@ async def test_what_the_work_returns_and_raises_reaches_who_waits(owner):
     assert owner.count == 0
 
 
+async def test_work_that_waits_for_nothing_is_done_within_the_turn_of_the_loop_that_asked(owner):
+    turns: list[str] = []
+
+    async def work() -> str:
+        begin(asyncio.sleep(0))  # and what it begins is the owner's
+        return "done"
+
+    asyncio.get_running_loop().call_soon(turns.append, "the next")
+
+    assert await owner.run(work(), 1) == "done"
+    assert (turns, owner.count) == ([], 1)
+    await until(lambda: owner.count == 0)
+
+
+async def test_work_is_one_task_before_and_after_it_first_waits(owner):
+    caller = asyncio.current_task()
+
+    async def work() -> list[object]:
+        seen = [asyncio.current_task()]
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await asyncio.sleep(60)
+        return [*seen, asyncio.current_task()]
+
+    first, second = await owner.run(work(), 5)
+
+    assert first is second is not caller
+    assert asyncio.current_task() is caller
+
+
+async def test_work_that_cancels_itself_ends_itself_alone(owner):
+    async def cancel() -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return "done"
+
+    async def raise_it() -> None:
+        raise asyncio.CancelledError
+
+    async def cancel_and_wait() -> None:
+        await cancel()
+        await asyncio.sleep(60)
+
+    for work in (cancel, raise_it, cancel_and_wait):
+        with pytest.raises(ModuleFailedError, match="cancelled itself"):
+            await owner.run(work(), 1)
+    assert owner.count == 0
+    await asyncio.sleep(0)  # the caller goes on
+
+
 async def test_work_that_takes_too_long_is_cancelled(owner):
     with pytest.raises(OverdueError):
         await owner.run(asyncio.sleep(60), 0.01)
