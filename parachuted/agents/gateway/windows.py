@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from parachuted.times import time_of
+
 _PREFIX = "anthropic-ratelimit-unified-"
 _NAMES = {
     "five_hour": "5h",
@@ -46,6 +48,6 @@ def _number(text: str | None) -> float | None:
 
 def _time(seconds: float | None) -> str | None:
     try:
-        return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat()
+        return None if seconds is None else time_of(datetime.fromtimestamp(seconds, UTC))
     except (OverflowError, OSError, ValueError):
         return None
