@@ -101,7 +101,7 @@ def _more(error: ParachuteError) -> dict[str, object]:
         return {}
     texts = {"base": error.base, "ours": error.ours, "theirs": error.theirs}
     told = {name: text.decode("utf-8", "replace") for name, text in texts.items()}
-    return {"conflict": {**told, "hash": digest_of(error.theirs)} if error.theirs else told}
+    return {"conflict": {**told, "hash": digest_of(error.theirs) if error.is_known else None}}
 
 
 def http_sentence(error: web.HTTPException) -> str:
