@@ -1,4 +1,4 @@
-"""README: every table is held against the code, and what it tells people to type can be typed."""
+"""README and docs/api.md: every table is held against the code, and what they tell people to type can be typed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 from asyncio.subprocess import PIPE, STDOUT
+from itertools import takewhile
 from pathlib import Path
 
 from parachuted.bubbling.patterns import parse_declaration, parse_pattern
@@ -25,12 +26,13 @@ from tests.stories.life import Live
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
+API = (ROOT / "docs/api.md").read_text("utf-8")
 
 
-def table(head: str) -> list[list[str]]:
+def table(head: str, text: str = README) -> list[list[str]]:
     """The rows of the table whose first head that is."""
-    lines = README.partition(f"\n| {head} |")[2].splitlines()[2:]
-    rows = lines[: next(number for number, line in enumerate(lines) if not line.startswith("|"))]
+    lines = text.partition(f"\n| {head} |")[2].splitlines()[2:]
+    rows = list(takewhile(lambda line: line.startswith("|"), lines))
     assert rows
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
 
@@ -91,7 +93,7 @@ def test_every_event_is_described_as_it_is():
 
 def test_every_route_is_named_and_nothing_else():
     told = []
-    for row in table("call"):
+    for row in table("call", API):
         method = codes(row[0])[0].partition(" ")[0]
         told += [f"{method} {re.split(r'[?[]', code.removeprefix(f'{method} '))[0]}" for code in codes(row[0])]
 
