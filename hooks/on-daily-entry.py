@@ -90,7 +90,7 @@ def vault_path(vault: Path, place: object) -> str | None:
 def keys_of(file: Path) -> dict[str, object]:
     """The frontmatter of a note that may name a para-id; nothing where it cannot be read."""
     try:
-        text = file.read_text("utf-8", "replace")
+        text = file.read_text("utf-8-sig", "replace")
         return frontmatter.loads(text).metadata if "para_id" in text else {}
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return {}
@@ -104,7 +104,7 @@ def text_of(value: object) -> str:
 def read(file: Path) -> str:
     """A file's text, as far as it is one."""
     try:
-        return file.read_text("utf-8", "replace")
+        return file.read_text("utf-8-sig", "replace")
     except OSError:
         return ""
 

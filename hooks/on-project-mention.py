@@ -33,7 +33,7 @@ def main() -> None:
     found = next((file for file in candidates(vault, para_id) if inside(file, vault)), None)
     if found is None:
         return
-    text = found.read_text("utf-8", "replace")
+    text = found.read_text("utf-8-sig", "replace")
     text = text if len(text) <= MOST else f"{text[:MOST]}\n(cut here)"
     source = str(found.resolve().relative_to(vault))
     context = f"## {source}\n\n{text}"
@@ -60,7 +60,7 @@ def candidates(vault: Path, para_id: str) -> Iterator[Path]:
 def keys_of(file: Path) -> dict[str, object]:
     """The frontmatter of a note that may name a para-id; nothing where it cannot be read."""
     try:
-        text = file.read_text("utf-8", "replace")
+        text = file.read_text("utf-8-sig", "replace")
         return frontmatter.loads(text).metadata if "para_id" in text else {}
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return {}

@@ -60,7 +60,7 @@ def activity(vault: Path) -> Iterator[str]:
 def read(file: Path) -> str:
     """A file's text, as far as it is one."""
     try:
-        return file.read_text("utf-8", "replace").strip()
+        return file.read_text("utf-8-sig", "replace").strip()
     except OSError:
         return ""
 

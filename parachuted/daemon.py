@@ -50,6 +50,7 @@ from parachuted.suggestions import SuggestionParts, Suggestions
 from parachuted.suggestions.ears import Ears
 from parachuted.tasks import Budget, Causes, Outcome, Queue, Task, Window, Worker
 from parachuted.tasks import Limits as RunLimits
+from parachuted.times import time_of
 from parachuted.tools import Aftermath, Curator, Doctor, Migration, Past, Pruning, Restore, Undo, Why
 from parachuted.tools import Parts as CuratorParts
 from parachuted.tools.vault_checks import check_control_folder
@@ -464,7 +465,7 @@ class Daemon:
                 "port": self.port,
                 "vault": os.fspath(self.settings.vault),
                 "version": __version__,
-                "started": self.clock().isoformat(),
+                "started": time_of(self.clock()),
                 "flags": self._flags,
                 "token": self._token,
             }

@@ -53,10 +53,12 @@ class ModuleFailedError(ParachuteError):
 class ConflictError(ParachuteError):
     """The file changed in the same place since it was read; nothing was written."""
 
-    def __init__(self, message: str | None = None, *, base: bytes, ours: bytes, theirs: bytes) -> None:
+    # `is_known`: whether `theirs` is what the file holds; otherwise the file is gone, or its text is not shown, and `theirs` is empty.
+    def __init__(self, message: str | None = None, *, base: bytes, ours: bytes, theirs: bytes, is_known: bool = True) -> None:
         self.base = base
         self.ours = ours
         self.theirs = theirs
+        self.is_known = is_known
         super().__init__(message)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 from typing import Annotated, TypeAlias, TypeVar
 
 from pydantic import Field
@@ -16,6 +16,11 @@ _T = TypeVar("_T")
 def time_of(at: datetime) -> str:
     """That moment; `at` has a zone."""
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def moment_text(value: date | time) -> str:
+    """A moment whose zone is known in that way; a day, a time of day and a moment without a zone as ISO 8601 has them."""
+    return time_of(value) if isinstance(value, datetime) and value.tzinfo is not None else value.isoformat()
 
 
 def moment(seconds: float) -> str:

@@ -1,8 +1,7 @@
 """File systems that we do not have: what is decided about folders holds on disks that ignore letter case, of macOS and Windows too.
 
-pyfakefs stands in for the disk. It patches what is imported from `pathlib` and `os`, but not the classes that pydantic's validators keep:
-`load_settings` fails below it (`type object 'Path' has no attribute '_flavour'`), so settings are tested where their file is read and
-written. On Windows no folder can be opened by descriptor, so what walks or syncs folders is tested on disks that Linux and macOS mount.
+pyfakefs stands in for the disk. On Windows no folder can be opened by descriptor, so what walks or syncs folders is tested on disks that
+Linux and macOS mount; and no vault of an older server was there.
 """
 
 from __future__ import annotations
@@ -12,7 +11,10 @@ from pathlib import Path
 import pytest
 from pyfakefs.fake_filesystem import FakeFilesystem, OSType
 
+from parachuted.cli.older_server import plan, tell_and_take
+from parachuted.config import load_settings, set_setting
 from parachuted.config.file import read_file, write_file
+from parachuted.errors import ConfigError
 from parachuted.hooks import load_hooks
 from parachuted.modules.tree import TreeRefusedError, read_tree
 from parachuted.private import is_in
@@ -121,3 +123,52 @@ def test_a_change_of_settings_leaves_one_file_however_it_was_named(disk):
 
     assert read_file(home) == "port: 2\n"
     assert len(list(home.iterdir())) == (2 if disk == "ext4" else 1)
+
+
+SETTINGS = "\ufeff---\r\nport: 4000\r\nagent:\r\n  model: a-model\r\n"
+
+
+@pytest.mark.parametrize("disk", ["ext4", "exfat", "macos", "windows"], indirect=True)
+def test_settings_are_read_whole_on_every_disk(disk):
+    home = Path("/users/me/.parachute")
+    write(home / "config.yaml", SETTINGS)
+    env = {"HOME": "/users/me", "PARACHUTE_AGENT_MAX_TURNS": "3"}
+    settings = load_settings(home, env, {"log_level": "debug"})
+
+    assert (settings.port, settings.agent.model, settings.agent.max_turns, settings.log_level) == (4000, "a-model", 3, "debug")
+    assert settings.vault == Path("/users/me/Parachute").absolute()
+
+
+def test_a_setting_is_changed_by_line_on_every_disk(disk):
+    home, env = Path("/users/me/.parachute"), {"HOME": "/users/me"}
+    write(home / "config.yaml", SETTINGS)
+
+    assert set_setting(home, "port", "4001").port == load_settings(home, env, {}).port == 4001
+    with (home / "config.yaml").open(newline="") as file:
+        assert file.read() == SETTINGS.replace("4000", "4001")
+
+
+@pytest.mark.parametrize("disk", ["ext4", "exfat", "macos", "windows"], indirect=True)
+def test_a_vault_that_holds_the_home_by_other_letters_is_refused_where_the_disk_takes_them_for_one(disk):
+    home = Path("/users/me/Notes/.parachute")
+    write(home / "config.yaml", "vault: /users/me/notes\n")
+    Path("/users/me/Notes").mkdir(exist_ok=True)
+
+    if disk == "ext4":
+        assert load_settings(home, {"HOME": "/users/me"}, {}).vault == Path("/users/me/notes")
+    else:
+        with pytest.raises(ConfigError, match="may not hold the folder of settings"):
+            load_settings(home, {"HOME": "/users/me"}, {})
+
+
+def test_an_older_servers_settings_are_taken_over_on_every_disk(disk, capsys):
+    home, older = Path("/users/me/.parachute"), Path("/users/me/Older")
+    write(older / ".parachute/server.yaml", "\ufeff---\r\nserver:\r\n  port: 4444\r\nsecurity:\r\n  require_auth: false\r\n")
+    write(older / ".parachute/config.yaml", "default_model: a-model\n")
+    write(older / ".parachute/profile.md", "# Me\n")
+    assert tell_and_take(plan(older, home), may_act=lambda: True)
+    settings = load_settings(home, {"HOME": "/users/me"}, {})
+
+    assert (settings.port, settings.agent.model, settings.vault) == (4444, "a-model", older)
+    assert (older / "Profile.md").read_text() == "# Me\n"
+    assert "require_auth" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Shape: the rules about the tree that no linter knows. The layers and the one home of each library are import-linter's, run here."""
+"""Shape: the rules about the tree that no linter knows. The layers are import-linter's, run here."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "parachuted"
 TESTS = ROOT / "tests"
+LATE = PACKAGE / "agents/heavy.py"
 FILES = sorted(PACKAGE.rglob("*.py"))
 ROOMS = sorted(folder for folder in PACKAGE.iterdir() if folder.is_dir() and any(folder.glob("*.py")))
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT, HOMES = SETTINGS["project"], SETTINGS["tool"]["parachuted"]["homes"]
 
 
 def name_of(path: Path) -> str:
@@ -37,8 +39,18 @@ def imported(file: Path) -> set[str]:
 
 def imported_late() -> set[str]:
     """The same for the one table that names what is loaded at its first use."""
-    strings = [node.value for node in ast.walk(ast.parse((PACKAGE / "agents/heavy.py").read_bytes())) if isinstance(node, ast.Constant)]
+    strings = [node.value for node in ast.walk(ast.parse(LATE.read_bytes())) if isinstance(node, ast.Constant)]
     return {str(value).partition(".")[0] for value in strings if re.fullmatch(r"\w+(\.\w+)+", str(value))}
+
+
+def foreign(file: Path) -> set[str]:
+    """What a file imports that is neither Python's nor ours."""
+    names = imported(file) | (imported_late() if file == LATE else set())
+    return names - set(sys.stdlib_module_names) - {"parachuted"}
+
+
+def lies_in(file: str, home: str) -> bool:
+    return f"{file}.".startswith(f"{home}.")
 
 
 def distribution(requirement: str) -> str:
@@ -90,6 +102,14 @@ def test_imports_keep_every_contract():
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_library_is_imported_in_its_home_alone_and_every_home_imports_it():
+    found = {(library, file.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")) for file in FILES for library in foreign(file)}
+    named = [(library, home) for library, homes in HOMES.items() for home in homes]
+
+    assert [(library, file) for library, file in sorted(found) if not any(lies_in(file, home) for home in HOMES.get(library, ()))] == []
+    assert [pair for pair in named if not any(pair[0] == library and lies_in(file, pair[1]) for library, file in found)] == []
 
 
 def test_every_declared_library_is_used_and_every_used_one_declared():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta, timezone
 
-from parachuted.times import moment, time_of, with_times
+from parachuted.times import moment, moment_text, time_of, with_times
 
 
 def test_a_moment_is_told_in_utc():
@@ -12,6 +12,12 @@ def test_a_moment_is_told_in_utc():
 
     assert time_of(there) == "2026-01-02T01:04:05Z"
     assert moment(datetime(2026, 1, 2, tzinfo=UTC).timestamp()) == "2026-01-02T00:00:00Z"
+    assert [moment_text(one) for one in (there, datetime(2026, 1, 2), date(2026, 1, 2), time(3, 4))] == [  # noqa: DTZ001  without a zone
+        "2026-01-02T01:04:05Z",
+        "2026-01-02T00:00:00",
+        "2026-01-02",
+        "03:04:00",
+    ]
     assert moment(1e300) == moment(0) == "1970-01-01T00:00:00Z"
 
 

@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias
 from parachuted.errors import NotFoundError
 from parachuted.events import Bus
 from parachuted.state import Table
+from parachuted.times import time_of
 from parachuted.vault import printable
 
 WishKind: TypeAlias = Literal["read", "write", "bash", "network", "trusted"]
@@ -171,7 +172,7 @@ class Permissions:
         one = self._open[question.id] = _Open(question=question, answer=asyncio.get_running_loop().create_future())
         self._bus.publish(
             "permission.requested", id=question.id, run=run, session=session, agent=agent, kind=wish.kind, what=printable(wish.what),
-            why=printable(question.wish.why), until=question.until.isoformat(),
+            why=printable(question.wish.why), until=time_of(question.until),
         )  # fmt: skip
         return one
 

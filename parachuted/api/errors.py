@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from http import HTTPStatus
+from http.client import responses
 
 from aiohttp import web
 
@@ -75,7 +75,7 @@ _SAYS = {404: "there is no such call; GET /api/docs, in a browser, lists them", 
 def error_body(status: int, message: str, request_id: str) -> dict[str, str]:
     """The body of every error, with all names that older callers read: `message` what is wrong, `detail` that and what to do."""
     detail = f"{message.removesuffix('.')}. {_DETAILS.get(status, f'`parachute logs` may say more, under {request_id}')}."
-    return {"error": HTTPStatus(status).phrase, "message": message, "detail": detail, "request_id": request_id}
+    return {"error": responses.get(status, "Error"), "message": message, "detail": detail, "request_id": request_id}
 
 
 def answer_to(error: Exception, request: web.BaseRequest, request_id: str) -> web.Response:
@@ -101,7 +101,7 @@ def _more(error: ParachuteError) -> dict[str, object]:
         return {}
     texts = {"base": error.base, "ours": error.ours, "theirs": error.theirs}
     told = {name: text.decode("utf-8", "replace") for name, text in texts.items()}
-    return {"conflict": {**told, "hash": digest_of(error.theirs)} if error.theirs else told}
+    return {"conflict": {**told, "hash": digest_of(error.theirs) if error.is_known else None}}
 
 
 def http_sentence(error: web.HTTPException) -> str:

@@ -52,6 +52,9 @@ _CHECKED = {
 }
 
 
+_NO_BYTES = re.compile("bytes=-0+", re.IGNORECASE)  # the last none, which aiohttp takes for all
+
+
 @dataclass(slots=True, kw_only=True)
 class _Open:
     """An open file: its digest, and its status when that was found."""
@@ -220,7 +223,7 @@ def _range(request: web.Request, file: _Open) -> tuple[int, int, int]:
         asked = request.http_range
     except ValueError:
         return whole
-    start = asked.start or 0
+    start = size if _NO_BYTES.fullmatch(request.headers["Range"]) else asked.start or 0
     start = max(0, size + start) if start < 0 else start
     stop = size if asked.stop is None else min(asked.stop, size)
     if start >= stop:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, suppress
 from datetime import datetime
 from functools import partial
+from http import HTTPStatus
 from typing import cast
 from urllib.parse import parse_qsl
 
@@ -19,6 +20,7 @@ from aiohttp import web
 
 from parachuted.access.authority import Authority
 from parachuted.api.answers import json_answer, json_bytes, json_value
+from parachuted.api.errors import error_body
 from parachuted.api.route import Call, Route
 from parachuted.errors import ParachuteError
 from parachuted.keys import Capability, Identity
@@ -119,7 +121,7 @@ class ModuleCalls:
         if spec.streams:
             return await self._stream(call, running.stream(spec.handler, body, path=path, query=query, authority=authority))
         result = await running.call(spec.handler, body, path=path, query=query, timeout_s=spec.timeout_s, authority=authority)
-        answer = _answer(result)
+        answer = _answer(result, call.id)
         if b'"para_id' in cast(bytes, answer.body):  # most name none, and to look at the bytes is cheaper than at the values
             call.para_ids += para_ids_of(result.body if isinstance(result, Response) else result)
         return answer
@@ -225,10 +227,20 @@ def _place(request: web.Request) -> str:
     return _PREFIX + path.removeprefix(_LONG_PREFIX) if path.startswith(_LONG_PREFIX) else path
 
 
-def _answer(result: object) -> web.Response:
-    if isinstance(result, Response):
-        return json_answer(result.body, status=result.status, headers=result.headers)
-    return json_answer(result)
+def _answer(result: object, request_id: str) -> web.Response:
+    if not isinstance(result, Response):
+        return json_answer(result)
+    body = result.body if result.status < HTTPStatus.BAD_REQUEST else _error(result.status, result.body, request_id)
+    return json_answer(body, status=result.status, headers=result.headers)
+
+
+def _error(status: int, body: object, request_id: str) -> dict[str, object]:
+    """An error of a module: the fields that every error has, over which all that the module says goes. What is no object is its `body`."""
+    own = body if isinstance(body, Mapping) else {"message": body} if isinstance(body, str) else {"body": body}
+    said = [text for name in ("message", "error") if isinstance(text := own.get(name), str)]
+    message = said[0] if said else "the module answers with an error"
+    ours = error_body(status, message, request_id)
+    return {**ours, **{name: value for name, value in own.items() if name not in ours or isinstance(value, str)}}
 
 
 def _query(text: str) -> Mapping[str, str | list[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from itertools import count
 from typing import cast
 
 from parachuted.api.openapi import Json, error_of, operation_id, without_null
@@ -12,11 +13,6 @@ from parachuted.modules.declare import path_fields
 from parachuted.modules.declared import Declared, RouteSpec, ToolSpec
 
 _ERRORS = (400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 502, 503, 507)
-_ANY = {"description": "What the module answers.", "content": {"application/json": {"schema": {}}}}
-_EVENTS = {
-    "description": "Server-sent events, each with JSON as its data; an event `error` when it goes wrong.",
-    "content": {"text/event-stream": {}},
-}
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _SECURITY: list[Json] = [{"bearer": []}, {"api_key": []}]
 
@@ -53,15 +49,22 @@ def _route(module: Declared, route: RouteSpec, path: str, schemas: Json) -> Json
         operation["requestBody"] = {"required": bool(needed), "content": {"application/json": {"schema": body}}}
     if parameters:
         operation["parameters"] = parameters
-    operation["responses"] = {**_responses(), "200": _EVENTS if route.streams else _ANY}
+    operation["responses"] = {**_responses(), "200": _answer(_hoisted(module, route.answer, schemas), streams=route.streams)}
     return operation
+
+
+def _answer(schema: Json, *, streams: bool) -> Json:
+    if streams:
+        says = "Server-sent events, each with JSON as its data; an event `error` when it goes wrong."
+        return {"description": says, "content": {"text/event-stream": {"x-itemSchema": schema} if schema else {}}}
+    return {"description": "What the module answers.", "content": {"application/json": {"schema": schema}}}
 
 
 def _tool(module: Declared, tool: ToolSpec, path: str, schemas: Json) -> Json:
     schema = _hoisted(module, tool.schema, schemas)
     operation = _operation(module, "POST", path, tool.description.partition("\n")[0], "write")
     operation["requestBody"] = {"required": bool(schema.get("required")), "content": {"application/json": {"schema": schema}}}
-    result: Json = {"type": "object", "properties": {"result": {}}, "required": ["result"]}
+    result: Json = {"type": "object", "properties": {"result": _hoisted(module, tool.answer, schemas)}, "required": ["result"]}
     answer = {"description": "What the tool returned.", "content": {"application/json": {"schema": result}}}
     return {**operation, "responses": {**_responses(), "200": answer}}
 
@@ -79,10 +82,16 @@ def _responses() -> Json:
 
 
 def _hoisted(module: Declared, schema: Mapping[str, object], schemas: Json) -> Json:
-    """The schema, with what it defines moved to where the whole document finds it, under the module's name."""
-    text = json.dumps(dict(schema)).replace('"#/$defs/', f'"#/components/schemas/{module.name}.')
-    found: Json = json.loads(text)
-    for name, said in cast("Json", found.pop("$defs", {})).items():
-        if _NAME.fullmatch(name):
-            schemas[f"{module.name}.{name}"] = said
+    """The schema, with what it defines moved to where the whole document finds it, under the module's name.
+
+    Where that name is taken by something else, such as the same model as it is sent, a number follows the module's name.
+    """
+    text = json.dumps(dict(schema))
+    for number in count(1):
+        prefix = f"{module.name}{number if number > 1 else ''}."
+        found: Json = json.loads(text.replace('"#/$defs/', f'"#/components/schemas/{prefix}'))
+        defined = {prefix + name: said for name, said in cast("Json", found.pop("$defs", {})).items() if _NAME.fullmatch(name)}
+        if all(schemas.get(name, said) == said for name, said in defined.items()):
+            break
+    schemas.update(defined)
     return found

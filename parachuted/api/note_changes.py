@@ -184,7 +184,7 @@ class NoteChanges:
             except NotFoundError:
                 if base is not None:
                     gone = f"{printable(path)} is not there; nothing was written"
-                    raise ConflictError(gone, base=b"", ours=data, theirs=b"") from None
+                    raise ConflictError(gone, base=b"", ours=data, theirs=b"", is_known=False) from None
         await self._refuse_watching(call, path, ReplaceAll(data=data))
         return await finished(lambda: self._parts.store.create(writable(call, path), data, self._desk.author()))
 

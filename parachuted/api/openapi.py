@@ -49,9 +49,12 @@ _ERROR: Json = {
 }
 _CONFLICT: Json = {
     "type": "object",
-    "description": "`theirs` is there now, and `hash` is its digest; `ours` was sent; `base` is what both began with, empty where unknown.",
-    "properties": {name: {"type": "string"} for name in ("base", "ours", "theirs", "hash")},
-    "required": ["base", "ours", "theirs"],
+    "description": (
+        "`theirs` is there now, and `hash` is its digest, null where no file is there or it is not told; `ours` was sent; "
+        "`base` is what both began with, empty where unknown."
+    ),
+    "properties": {**{name: {"type": "string"} for name in ("base", "ours", "theirs")}, "hash": {"type": ["string", "null"]}},
+    "required": ["base", "ours", "theirs", "hash"],
 }
 _INFO: Json = {
     "title": "parachuted",

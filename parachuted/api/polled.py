@@ -21,7 +21,7 @@ from parachuted.api.fields import AppSent
 from parachuted.api.parts import Parts
 from parachuted.api.route import Call, Route
 from parachuted.modules.clockwork import Schedule
-from parachuted.times import with_times
+from parachuted.times import time_of
 from parachuted.vault import printable
 
 _MODULE = "system"
@@ -155,7 +155,7 @@ class Polled:
         limits = {**asdict(gateway.limits), "usd_per_run": self._parts.most_cost_usd}
         now = self._parts.clock()
         notes = gateway.price_notes(gateway.ledger.models(now, days))
-        return self._spent(), {"days_told": days, "limits": limits, "notes": notes, **with_times(gateway.ledger.report(now, days))}
+        return self._spent(), {"days_told": days, "limits": limits, "notes": notes, **gateway.ledger.report(now, days)}
 
     def _spent(self) -> dict[str, object]:
         now = self._parts.clock()
@@ -168,6 +168,6 @@ class Polled:
 def _job(schedule: Schedule) -> dict[str, object]:
     module, spec = schedule.name.partition("/")[0], schedule.spec
     return {
-        "name": schedule.name, "module": module, "every_s": spec.every_s, "at": spec.at, "next_at": schedule.next.isoformat(),
+        "name": schedule.name, "module": module, "every_s": spec.every_s, "at": spec.at, "next_at": time_of(schedule.next),
         "description": f"{spec.handler} of the module {module}",
     }  # fmt: skip

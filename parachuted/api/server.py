@@ -32,7 +32,10 @@ _LINE = 16_384
 _FIELD = 8_190
 _FIELDS = 64
 _READ_AHEAD = 1 << 16
-_NO_REQUEST = "this is no HTTP request that can be answered; what stands in a query must be percent-encoded UTF-8"
+_NO_REQUEST = (
+    "this is no HTTP request that can be answered: its method is one of HTTP's own, no line of it is longer than 8 KB, and its query is "
+    "percent-encoded UTF-8"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,12 +251,7 @@ class _Connection(web.RequestHandler):
             raise ConnectionError("an answer has begun already")
         if exc is not None:
             exc.__traceback__ = exc.__context__ = None  # whose frames would keep what was sent until garbage is looked for
-        answer = json_answer(
-            error_body(
-                status, "this is no HTTP request that can be answered; what stands in a query must be percent-encoded UTF-8", "none"
-            ),
-            status=status,
-        )
+        answer = json_answer(error_body(status, _NO_REQUEST, "none"), status=status)
         answer.force_close()
         return answer
 

@@ -22,6 +22,7 @@ from parachuted.search import NoteQuery
 from parachuted.search.matching import matching
 from parachuted.state import State
 from parachuted.tasks import Cause, Causes, Queue, Task
+from parachuted.times import time_of
 from parachuted.vault import BRINGS_BACK, Index, Objects, VaultPath, VaultRoot, new_id
 from parachuted.vault.conflicts import conflict_line
 
@@ -360,7 +361,7 @@ class Reconciler:
         for task in outcome.queued.values():
             paths = [review.path for review in self.reviews.of(task.watcher)[:_MOST_PATHS_TOLD]]
             self.bus.publish(
-                "task.queued", task=task.id, watcher=task.watcher, paths=paths, causes=list(task.causes), due=task.due_at.isoformat()
+                "task.queued", task=task.id, watcher=task.watcher, paths=paths, causes=list(task.causes), due=time_of(task.due_at)
             )  # fmt: skip
         for task in outcome.withdrawn:
             self.bus.publish("task.finished", task=task.id, watcher=task.watcher, run=None, outcome="withdrawn")

@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
 
 from parachuted.keys.globs import Glob
 
@@ -70,6 +70,11 @@ def paired(text: str) -> dict[str, str]:
 def listed(text: str) -> list[str]:
     """What stands between the commas of a setting."""
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _folder(path: str | Path) -> Path:
+    """By our own import of Path, for pydantic keeps one of its own, which a test's file system in memory cannot replace."""
+    return Path(path)
 
 
 _PAIR = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63} *= *[a-z][a-z0-9-]{0,63}")
@@ -215,7 +220,7 @@ class SuggestionSettings:
 class Settings:
     """All settings, and `notes` on what was met on the way: older names, and keys that mean nothing any more."""
 
-    vault: Annotated[Path, "The folder of notes."] = Path("~/Parachute")
+    vault: Annotated[Path, PlainValidator(_folder), "The folder of notes."] = Path("~/Parachute")
     host: Annotated[_Host, "The address that the API listens on; beyond this machine, only keys open it."] = "127.0.0.1"
     port: Annotated[_Port, "The port that the API listens on; 0 takes any that is free."] = 3333
     auth_mode: Annotated[_Mode, "Who needs a key: all but this machine (remote), everyone (always), or no one (disabled)."] = "remote"

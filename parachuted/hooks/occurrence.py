@@ -15,6 +15,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from parachuted.hooks.names import claude_name
+from parachuted.times import moment_text
 
 _COMMON = ("prompt_id", "permission_mode", "effort")  # no `agent_id`, which Claude Code gives to subagents alone; `data` has it
 _TOOL = ("tool_name", "tool_input", "tool_use_id", "mcp_server")
@@ -173,4 +174,4 @@ def _plain_scalar(value: object) -> object:
         return value if math.isfinite(value) else None
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
-    return value.isoformat() if isinstance(value, date) else str(value)
+    return moment_text(value) if isinstance(value, date) else str(value)

@@ -424,7 +424,8 @@ class BoundedVault:
 
     def _as_seen(self, path: VaultPath, error: ConflictError) -> ConflictError:
         """The conflict with their own text, and the other one if they may read it."""
-        return ConflictError(error.message, base=b"", ours=error.ours, theirs=error.theirs if self._bounds.may_read(path) else b"")
+        is_known = error.is_known and self._bounds.may_read(path)
+        return ConflictError(error.message, base=b"", ours=error.ours, theirs=error.theirs if is_known else b"", is_known=is_known)
 
     @contextmanager
     def _as_caller(self) -> Iterator[None]:

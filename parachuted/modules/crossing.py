@@ -53,7 +53,7 @@ def refusal_of(asked: int, error: BaseException) -> Refusal:
     message = (str(error) or type(error).__name__)[-_MOST_TEXT:]  # of a traceback, the end says what it was
     if isinstance(error, ConflictError):
         sides = {side: base64.b64encode(getattr(error, side)).decode() for side in _SIDES}
-        return Refusal(id=asked, error=_CONFLICT, message=message, details=sides)
+        return Refusal(id=asked, error=_CONFLICT, message=message, details={**sides, "is_known": error.is_known})
     if isinstance(error, WrongArgumentsError):
         return Refusal(id=asked, error=_WRONG, message=message, details={"problems": [str(problem) for problem in error.problems]})
     name = next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _BY_MESSAGE), None)
@@ -77,7 +77,7 @@ def _conflict(refusal: Refusal) -> Exception:
         base, ours, theirs = (base64.b64decode(str(refusal.details.get(side, "")), validate=True) for side in _SIDES)
     except ValueError:
         return ModuleFailedError(refusal.message)
-    return ConflictError(refusal.message, base=base, ours=ours, theirs=theirs)
+    return ConflictError(refusal.message, base=base, ours=ours, theirs=theirs, is_known=refusal.details.get("is_known") is True)
 
 
 class Told(dict[str, object]):

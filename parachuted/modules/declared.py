@@ -34,6 +34,7 @@ from parachuted.modules.declare import (
 )
 from parachuted.modules.manifest import EventName, Manifest, Permissions, ToolName, matching
 from parachuted.modules.module import Module
+from parachuted.modules.returned import schema_of_answer
 from parachuted.modules.wording import told
 
 _STRICT = ConfigDict(defer_build=True, extra="forbid")
@@ -55,7 +56,8 @@ class DeclaredError(ModuleFailedError):
 class RouteSpec:
     """One route. `path` begins after the module's prefix; `handler` is what `resolve_handler` takes; `streams`: an async generator.
 
-    A handler that has not answered after `timeout_s` is ended. `schema` is the JSON schema of its arguments, empty where it has none.
+    A handler that has not answered after `timeout_s` is ended. `schema` is the JSON schema of its arguments, empty where it has none;
+    `answer` that of what it returns, or of each item that it yields, empty where that is not declared.
     """
 
     method: Method
@@ -66,16 +68,18 @@ class RouteSpec:
     summary: Annotated[str, Field(max_length=1_000)] = ""
     timeout_s: Annotated[int, Field(ge=1, le=LONGEST_S)] = 30
     schema: Mapping[str, object] = Field(default_factory=dict)
+    answer: Mapping[str, object] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
 class ToolSpec:
-    """One tool for agents. `schema` is the JSON schema of its arguments."""
+    """One tool for agents. `schema` is the JSON schema of its arguments, `answer` that of what it returns, as of a route."""
 
     name: ToolName
     description: Annotated[str, Field(max_length=10_000)]
     handler: Name
     schema: Mapping[str, object]
+    answer: Mapping[str, object] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
@@ -249,10 +253,11 @@ class _Describing:
             if inspect.isgeneratorfunction(function) or (streams and not isinstance(mark, RouteMark)):
                 self._problems.append(f"{handler}: only routes that are `async def` can yield; return one value instead")
             elif isinstance(mark, RouteMark):
-                self._add_route(handler, mark, arguments, streams=streams)
+                self._add_route(handler, mark, arguments, schema_of_answer(function), streams=streams)
             elif isinstance(mark, ToolMark):
                 said = mark.description or inspect.getdoc(function) or mark.name.replace("-", " ").replace("_", " ")
-                self._add_tool(ToolSpec(name=mark.name, description=said, handler=handler, schema=arguments.schema()))
+                schemas = {"schema": arguments.schema(), "answer": schema_of_answer(function)}
+                self._add_tool(ToolSpec(name=mark.name, description=said, handler=handler, **schemas))
             elif isinstance(mark, EventMark):
                 self._add_event(EventSpec(event=mark.event, handler=handler, is_async=mark.is_async))
             elif isinstance(mark, ScheduleMark):
@@ -262,14 +267,16 @@ class _Describing:
         except ValidationError as error:
             self._problems += [f"{handler}: {'.'.join(map(str, place))}: {says}" for place, _, says in told(error)]
 
-    def _add_route(self, handler: str, mark: RouteMark, arguments: Arguments, *, streams: bool) -> None:
+    def _add_route(
+        self, handler: str, mark: RouteMark, arguments: Arguments, answer: Mapping[str, object], *, streams: bool
+    ) -> None:  # fmt: skip
         lacking = [name for name in path_fields(mark.path) if name not in arguments.names and not arguments.takes_rest]
         if lacking:
             raise UnfitError(f"the path {mark.path} has {', '.join(lacking)}, and no parameter takes it")
         summary = (inspect.getdoc(getattr(self._cls, handler)) or handler.replace("_", " ")).partition("\n")[0]
         route = RouteSpec(
             method=mark.method, path=mark.path, handler=handler, capability=mark.capability, streams=streams, summary=summary,
-            timeout_s=mark.timeout_s, schema=_schema_of(arguments),
+            timeout_s=mark.timeout_s, schema=_schema_of(arguments), answer=answer,
         )  # fmt: skip
         self._routes.append(route)
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from datetime import date, datetime, time
+from datetime import date, time
 from enum import Enum
 from pathlib import PurePath
 from typing import TypeAlias, cast
@@ -16,6 +16,7 @@ from uuid import UUID
 
 from parachuted.errors import ModuleFailedError
 from parachuted.json_limits import MOST_DEPTH
+from parachuted.times import moment_text
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -76,7 +77,7 @@ def _plain(value: object, where: _Where, depth: int) -> Json:  # noqa: PLR0911  
         return _number(value, where)
     if isinstance(value, str | PurePath | UUID):
         return _text(str(value), where)
-    return value.isoformat() if isinstance(value, datetime | date | time) else _composed(value, where, depth)
+    return moment_text(value) if isinstance(value, date | time) else _composed(value, where, depth)
 
 
 def _composed(value: object, where: _Where, depth: int) -> Json:
@@ -114,7 +115,7 @@ def _key(key: object, where: _Where) -> str:
     if isinstance(key, int) and not isinstance(key, bool):
         return str(key)
     if isinstance(key, date):
-        return key.isoformat()
+        return moment_text(key)
     if not isinstance(key, str):
         raise WrongResultError(f"{_spelled(where)} has a {type(key).__name__} as a key; JSON has only texts there.")
     return _text(key, where)

@@ -17,6 +17,7 @@ import frontmatter
 from frontmatter.default_handlers import SafeDumper
 
 from parachuted.suggestions.suggestion import Suggestion, from_document, stands_for, to_document
+from parachuted.times import with_times
 from parachuted.vault import parse_note, printable
 
 FOLDER = "Suggestions"
@@ -92,7 +93,7 @@ def write_paper(suggestion: Suggestion, body: str, seal: str) -> bytes:
     if _is_below(suggestion):
         document["payload"] = _BELOW
     post = frontmatter.Post(body)
-    post.metadata = {name: "" if value is None else value for name, value in document.items()} | {"seal": seal}
+    post.metadata = with_times({name: "" if value is None else value for name, value in document.items()} | {"seal": seal})
     text = frontmatter.dumps(post, Dumper=_Texts, sort_keys=False, width=_ONE_LINE)
     return f"{text}\n".encode()
 

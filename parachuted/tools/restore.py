@@ -160,7 +160,8 @@ class Restore:
     ) -> Written:  # fmt: skip
         if present is None:
             if base is not None:
-                raise ConflictError(base=self._store.bases.text(path, base, sees) or b"", ours=self._objects.get(digest) or b"", theirs=b"")
+                texts = self._store.bases.text(path, base, sees) or b"", self._objects.get(digest) or b""
+                raise ConflictError(base=texts[0], ours=texts[1], theirs=b"", is_known=False)
             return self._store.place(path, digest, author, is_new=True)
         try:
             return self._store.place(path, digest, author, base=base or present)

@@ -234,7 +234,7 @@ class Store:
                     before = keep_open(self._objects, original)
                     if base is not None and base != before:
                         texts = self.bases.text(target, base), self._objects.get(before)
-                        raise ConflictError(base=texts[0] or b"", ours=b"", theirs=texts[1] or b"")
+                        raise ConflictError(base=texts[0] or b"", ours=b"", theirs=texts[1] or b"", is_known=texts[1] is not None)
                     base = before
                     consent.need(lambda: self._intent(target, author, "Delete", before, None))  # noqa: B023  called at once
                     with contextlib.suppress(swap.MovedBaseError):
@@ -456,7 +456,9 @@ def _replacing(path: VaultPath, author: Author, operation: str, content: Content
 
 
 def _other(path: VaultPath) -> ConflictError:
-    return ConflictError(f"{printable(path)} is not what it was meant to be; nothing was written", base=b"", ours=b"", theirs=b"")
+    return ConflictError(
+        f"{printable(path)} is not what it was meant to be; nothing was written", base=b"", ours=b"", theirs=b"", is_known=False
+    )
 
 
 def _answers(decided: Decided, written: Written) -> list[Written | ParachuteError]:

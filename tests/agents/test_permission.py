@@ -60,7 +60,7 @@ async def test_a_wish_is_told_to_whoever_listens_and_once_means_once():
     first, second = desk.told("permission.requested")
     assert (first.data["agent"], first.data["kind"], first.data["what"]) == ("work/helper", "read", "Diary/2026.md")
     assert (first.data["why"], first.data["run"], first.data["session"]) == ("the plan says it is there", "r1", "s1")
-    assert first.data["until"] == "2026-11-22T09:00:00.020000+00:00"
+    assert first.data["until"] == "2026-11-22T09:00:00.020000Z"
     assert [event.data["answer"] for event in desk.told("permission.answered")] == ["once", "unanswered"]
     assert first.data["id"] != second.data["id"]
 

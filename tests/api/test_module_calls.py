@@ -37,6 +37,34 @@ class SlowModule(Module):
 '''
 
 
+FAILING = '''
+from parachuted.modules import Module, Response, route
+
+BODIES = {"object": {"error": "no such bed", "bed": 3, "detail": 4}, "text": "no such bed", "list": [1], "null": None}
+
+class FailingModule(Module):
+    @route("GET", "/{kind}")
+    async def one(self, kind: str, status: int = 404):
+        """Fail."""
+        return Response(status=status, body=BODIES[kind])
+'''
+
+
+async def test_an_error_that_a_module_answers_has_the_shape_of_all_errors_and_what_the_module_says(live: Live, tmp_path: Path):
+    save(tmp_path / "failing/manifest.yaml", "name: failing\nversion: 0.1.0\nmodule: module.py\n")
+    save(tmp_path / "failing/module.py", FAILING)
+    async with live() as life:
+        await install(life, tmp_path / "failing", "trusted")
+        told = {kind: await call(life, "GET", f"/api/failing/{kind}") for kind in ("object", "text", "list", "null")}
+        odd = await call(life, "GET", "/api/failing/text?status=460")
+
+    for status, answer in (*told.values(), odd):
+        assert status in {404, 460}
+        assert all(isinstance(answer[name], str) and answer[name] for name in ("error", "message", "detail", "request_id"))
+    assert (told["object"][1]["error"], told["object"][1]["message"], told["object"][1]["bed"]) == ("no such bed", "no such bed", 3)
+    assert (told["text"][1]["message"], told["list"][1]["body"]) == ("no such bed", [1])
+
+
 @pytest.fixture(params=sorted(WHERE))
 def trust(request: pytest.FixtureRequest) -> str:
     """In which way a module runs."""

@@ -11,6 +11,7 @@ from tests.api.test_modules import EXAMPLES, install
 from tests.stories.life import Live, save
 
 BOXED = '''
+from collections.abc import AsyncIterator
 from pydantic import BaseModel
 from parachuted.modules import Module, mcp_tool, route
 
@@ -18,11 +19,33 @@ class Seed(BaseModel):
     name: str
     depth_cm: float = 1.0
 
+def another() -> type[BaseModel]:
+    class Seed(BaseModel):
+        weight: float
+    return Seed
+
+Weighed = another()
+
 class BoxModule(Module):
+    @route("GET", "/weights")
+    async def weights(self) -> list[Weighed]:
+        """Others of that name."""
+        return [Weighed(weight=2.5)]
+
     @route("PUT", "/seeds/{box}")
     async def put(self, box: str, seeds: list[Seed], label: str = ""):
         """Fill a box."""
         return {"box": box, "count": len(seeds)}
+
+    @route("GET", "/seeds")
+    async def all(self) -> list[Seed]:
+        """All seeds."""
+        return [Seed(name="bean")]
+
+    @route("GET", "/told")
+    async def told(self) -> AsyncIterator[Seed]:
+        """One after the other."""
+        yield Seed(name="bean")
 
     @mcp_tool("box-find")
     async def find(self, seed: Seed) -> str:
@@ -68,7 +91,29 @@ async def test_shapes_that_a_module_names_are_described_too_and_calls_as_they_sa
     put = document["paths"]["/api/box/seeds/{box}"]["put"]
     schema = put["requestBody"]["content"]["application/json"]["schema"]
     assert (set(schema["properties"]), schema["required"]) == ({"seeds", "label"}, ["seeds"])
-    assert schema["properties"]["seeds"]["items"] == {"$ref": "#/components/schemas/box.Seed"}
-    assert document["components"]["schemas"]["box.Seed"]["required"] == ["name"]
+    named = schema["properties"]["seeds"]["items"]["$ref"].removeprefix("#/components/schemas/")
+    assert document["components"]["schemas"][named]["required"] == ["name"]
     tool = document["paths"]["/api/modules/box/tools/box-find"]["post"]
     assert (tool["summary"], found) == ("Find the box of a seed.", {"result": "bean"})
+
+
+async def test_what_a_module_is_declared_to_answer_is_described_as_it_is_answered(live: Live, tmp_path: Path):
+    save(tmp_path / "box/manifest.yaml", "name: box\nversion: 0.1.0\nmodule: module.py\n")
+    save(tmp_path / "box/module.py", BOXED)
+    async with live() as life:
+        await install(life, tmp_path / "box", "untrusted")
+        document = await get(life, "/api/openapi.json")
+        answered = await get(life, "/api/box/seeds")
+
+    validate(document)
+    paths, schemas = document["paths"], document["components"]["schemas"]
+    listed = paths["/api/box/seeds"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    assert (listed["type"], answered) == ("array", [{"name": "bean", "depth_cm": 1.0}])
+    shape = schemas[listed["items"]["$ref"].rpartition("/")[2]]
+    assert (set(shape["properties"]), set(shape["required"])) == ({"name", "depth_cm"}, {"name"})
+    weighed = paths["/api/box/weights"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]["items"]["$ref"]
+    assert set(schemas[weighed.rpartition("/")[2]]["properties"]) == {"weight"}
+    stream = paths["/api/box/told"]["get"]["responses"]["200"]["content"]["text/event-stream"]
+    assert set(stream["x-itemSchema"]["properties"]) == {"name", "depth_cm"}
+    result = paths["/api/modules/box/tools/box-find"]["post"]["responses"]["200"]["content"]["application/json"]["schema"]
+    assert result["properties"]["result"] == {"type": "string"}

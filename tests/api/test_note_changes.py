@@ -156,6 +156,19 @@ async def test_a_clash_carries_both_texts_and_the_one_they_began_with_and_writes
     assert (vault / "a.md").read_text() == theirs
 
 
+async def test_a_note_that_was_emptied_since_is_a_conflict_with_a_hash_and_one_that_is_gone_with_none(live: Live, vault):
+    save(vault / "a.md", TEXT)
+    ours = TEXT.replace("beans", "kale")
+    async with live() as life:
+        seen = (await get(life, "/api/notes/a.md"))["hash"]
+        save(vault / "a.md", "")
+        status, told = await changed(life, "PUT", "/api/notes/a.md", match=seen, json={"content": ours})
+        assert (status, told["conflict"]) == (409, {"base": TEXT, "ours": ours, "theirs": "", "hash": digest("")})
+        (vault / "a.md").unlink()
+        status, told = await changed(life, "PUT", "/api/notes/a.md", match=seen, json={"content": ours})
+        assert (status, told["conflict"]) == (409, {"base": "", "ours": ours, "theirs": "", "hash": None})
+
+
 async def test_a_base_that_nobody_kept_is_a_conflict_with_the_present_text(live: Live, vault):
     save(vault / "a.md", TEXT)
     async with live() as life:
@@ -182,6 +195,7 @@ async def test_conditions_hold_for_the_whole_of_a_note_too(live: Live, vault):
         assert (vault / "New/a.md").read_bytes() == b"three\n"
         status, told = await changed(life, "PUT", "/api/notes/none.md", match="*", data=b"x")
         assert (status, told["message"]) == (409, "none.md is not there; nothing was written")
+        assert told["conflict"] == {"base": "", "ours": "x", "theirs": "", "hash": None}
         assert (await changed(life, "PUT", "/api/notes/none.md", match=digest("x"), data=b"x"))[0] == 409
         assert (await changed(life, "PATCH", "/api/notes/none.md", match="*", json={"key": "a", "value": 1}))[0] == 404
         assert not (vault / "none.md").exists()

@@ -86,6 +86,9 @@ async def test_a_generated_client_reads_patches_with_a_conflict_uploads_and_foll
         again = await api.call("patch_notes_by_path", NOTE, body=patch, if_match=f'"{second.parsed.conflict.hash_}"')
         assert (again.status_code, (vault / NOTE).read_text()) == (200, "# Garden\n\n## Facts\nLettuce.\n")
 
+        gone = await api.call("put_notes_by_path", "none.md", body=api.model("WholeNote")(content="x"), if_match=f'"{read.parsed.hash_}"')
+        assert (gone.status_code, gone.parsed.conflict.theirs, gone.parsed.conflict.hash_) == (409, "", None)
+
         data = bytes(range(256)) * 64
         file = api.part("types").File(payload=io.BytesIO(data).getvalue())
         more = {"body": file, "if_none_match": "*", "x_content_sha256": hashlib.sha256(data).hexdigest()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import random
 import socket
 import time
 from datetime import UTC, datetime
@@ -133,6 +134,42 @@ async def test_a_reader_that_comes_back_misses_nothing_and_gets_nothing_twice(tm
             rest += await take(stream, 1)
 
     assert [message.data["data"]["subject"] for message in seen + rest] == [*(f"s{number}" for number in range(10)), "s0"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_reader_whose_connection_is_cut_anywhere_and_that_comes_back_has_each_message_once_in_order(tmp_path, seed, torture):
+    chance, count = random.Random(seed), 5_000 if torture else 300  # noqa: S311  the same at each run
+    async with serving(tmp_path) as served:
+        first = served.bus.publish("vault.problem", subject="first", problem="")
+        last, got = served.streams.frame(first).partition(b"\n")[0].removeprefix(b"id: "), []
+        published = connections = 0
+        while len(got) < count:
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+            connections += 1
+            writer.write(b"GET /api/events HTTP/1.0\r\nHost: 127.0.0.1\r\nLast-Event-ID: " + last + b"\r\n\r\n")
+            await reader.readuntil(b"\r\n\r\n")
+            for number in range(published, published := min(count, published + chance.randrange(40))):
+                served.bus.publish("vault.problem", subject=str(number), problem="ä\n" * chance.randrange(200))
+            whole = await some_bytes(reader, chance.randrange(20_000))
+            writer.transport.abort()
+            for frame in whole.split(b"\n\n")[:-1]:  # what was cut off does not count
+                if frame.startswith(b"id: "):
+                    fields = dict(line.split(b": ", 1) for line in frame.split(b"\n"))
+                    last = fields[b"id"]
+                    got.append(json.loads(fields[b"data"])["data"]["subject"])
+
+    assert got == [str(number) for number in range(count)]
+    assert connections > 5
+
+
+async def some_bytes(reader: asyncio.StreamReader, most: int) -> bytes:
+    """What comes, up to so many bytes, until nothing does for a moment."""
+    data = b""
+    with contextlib.suppress(TimeoutError):
+        while len(data) < most:
+            async with asyncio.timeout(0.05):
+                data += await reader.read(most - len(data))
+    return data
 
 
 async def test_a_reader_that_is_up_to_date_gets_only_what_is_new(tmp_path):

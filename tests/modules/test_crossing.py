@@ -41,9 +41,11 @@ def test_an_error_that_is_told_of_keeps_its_class_and_its_words(kind):
 
 def test_a_conflict_keeps_the_three_texts():
     there = crossed(ConflictError("moved", base=b"\x00a", ours=b"\xffb", theirs=b""))
+    gone = crossed(ConflictError("moved", base=b"", ours=b"", theirs=b"", is_known=False))
 
     assert isinstance(there, ConflictError)
     assert (str(there), there.base, there.ours, there.theirs) == ("moved", b"\x00a", b"\xffb", b"")
+    assert (there.is_known, gone.is_known) == (True, False)
 
 
 def test_wrong_arguments_keep_all_that_is_wrong():

@@ -48,7 +48,7 @@ NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
         (True, True),
         (Loud("x"), "x"),
         ({"a": (1, 2.5)}, {"a": [1, 2.5]}),
-        ([Entry(NOON, ("x",))], [{"at": "2026-01-05T12:00:00+00:00", "tags": ["x"]}]),
+        ([Entry(NOON, ("x",))], [{"at": "2026-01-05T12:00:00Z", "tags": ["x"]}]),
         (Model(when=date(2026, 1, 5)), {"when": "2026-01-05", "inner": {}}),
         (time(3, 30), "03:30:00"),
         (Path("a/b.md"), "a/b.md"),

@@ -62,4 +62,4 @@ def write(vault: Path, path: str, text: str) -> None:
     """A file of the vault."""
     place = vault / path
     place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(text)
+    place.write_text(text, "utf-8", newline="")

@@ -102,10 +102,14 @@ HEADS = {
 }
 
 
+SPELLINGS = {"as Unix": lambda text: text, "Windows line ends": lambda text: text.replace("\n", "\r\n"), "a BOM": "\ufeff{}".format}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("head", HEADS)
-async def test_what_an_entity_is_called_is_read_as_yaml_has_it(shipped: Shipped, head: str):
+async def test_what_an_entity_is_called_is_read_as_yaml_has_it(shipped: Shipped, head: str, spelling: str):
     shipped.put("on-daily-entry.py")
-    write(shipped.vault, "Brain/entities/al.md", f"---\n{HEADS[head]}---\n# A\n")
+    write(shipped.vault, "Brain/entities/al.md", SPELLINGS[spelling](f"---\n{HEADS[head]}---\n# A\n"))
     write(shipped.vault, "Brain/entities/null.md", "---\npara_id: ~\nname: countess\n---\n")
     write(shipped.vault, "Brain/entities/template.md", "---\npara_id: {{id}}\nname: countess\n---\n")
     script = shipped.home / "hooks/on-daily-entry.py"
@@ -119,10 +123,12 @@ async def test_what_an_entity_is_called_is_read_as_yaml_has_it(shipped: Shipped,
     assert shipped.ran().stdout == f"{[ADA]}\n"
 
 
-async def test_a_projects_place_is_read_as_yaml_has_it(shipped: Shipped):
+@pytest.mark.parametrize("spelling", SPELLINGS)
+async def test_a_projects_place_is_read_as_yaml_has_it(shipped: Shipped, spelling: str):
     shipped.put("on-project-mention.py")
     write(shipped.vault, "Projects/lvb/AGENTS.md", "# Learn\n")
-    write(shipped.vault, "Brain/x.md", f"---\npara_id: {LVB}  # mine\nagents_path: ~\nwork_path: Projects/lvb # where it lies\n---\n")
+    entity = f"---\npara_id: {LVB}  # mine\nagents_path: ~\nwork_path: Projects/lvb # where it lies\n---\n"
+    write(shipped.vault, "Brain/x.md", SPELLINGS[spelling](entity))
 
     decision = await shipped.happens("brain.mention.detected", para_id=LVB, confidence=0.9)
 

@@ -35,6 +35,15 @@ async def test_a_new_session_is_given_the_context_files_on_its_way_the_nearest_l
     assert decision.context == ("## AGENTS.md\n\n# Me\n\n## Projects/garden/AGENTS.md\n\n# Garden",)
 
 
+async def test_context_files_of_windows_programs_are_given_without_their_bom_and_line_ends(shipped: Shipped):
+    shipped.put("on-session-start.py")
+    write(shipped.vault, "AGENTS.md", "\ufeff---\r\nwatch:\r\n  - ../\r\n---\r\n# All\r\n")
+    decision = await shipped.happens("session.start", session_id="s1", working_directory=str(shipped.vault))
+    shipped.ran()
+
+    assert decision.context == ("## AGENTS.md\n\n---\nwatch:\n  - ../\n---\n# All",)
+
+
 async def test_a_session_elsewhere_or_in_an_empty_vault_is_given_nothing(shipped: Shipped, tmp_path: Path):
     shipped.put("on-session-start.py")
     write(tmp_path, "AGENTS.md", "# Not the vault's\n")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from parachuted.errors import StorageFailedError
+from parachuted.times import time_of
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
@@ -230,7 +231,7 @@ class Ledger:
         self.open()
         hour, day = self.last()
         document: dict[str, object] = {
-            "since": since.isoformat(),
+            "since": time_of(since),
             "usd_last_hour": round(hour, _DIGITS),
             "usd_last_day": round(day, _DIGITS),
             "total": self.spent(since=since).document(),

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from parachuted.times import time_of
+
 _PREFIX = "anthropic-ratelimit-unified-"
 _USED = re.compile(rf"{_PREFIX}([a-z0-9_-]{{1,40}})-utilization", re.IGNORECASE)
 _MOST = 20
@@ -45,6 +47,6 @@ def _number(text: str | None) -> float | None:
 
 def _time(seconds: float | None) -> str | None:
     try:
-        return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat()
+        return None if seconds is None else time_of(datetime.fromtimestamp(seconds, UTC))
     except (OverflowError, OSError, ValueError):
         return None

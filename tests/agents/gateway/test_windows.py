@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from parachuted.agents.gateway.windows import read_windows
 from parachuted.testing import Refusal, ScriptedMessages
+from parachuted.times import time_of
 from tests.agents.gateway.conftest import Bench
 
 UNIFIED = "anthropic-ratelimit-unified-"
@@ -20,7 +21,7 @@ async def test_what_an_answer_says_of_the_account_is_known_until_the_window_ends
 
     week = {"utilization": 10.0, "resets_at": None}
     windows = bench.gateway.windows(bench.now[0])
-    assert windows == {"5h": {"utilization": 42.5, "resets_at": ends.replace(microsecond=0).isoformat()}, "7d_next": week}
+    assert windows == {"5h": {"utilization": 42.5, "resets_at": time_of(ends.replace(microsecond=0))}, "7d_next": week}
     assert bench.gateway.windows(ends) == {"7d_next": week}
 
 
