@@ -148,7 +148,6 @@ RUN = re.compile(r"\br-\d{8}-\d{6}-\d+-[0-9a-f]{8}\b")
 def without_what_differs(text: str) -> str:
     """The text without times, ids, digests, the widths of columns, and the prompt's digest."""
     text = re.sub(r"\b[rc]-\d{8}-\d{6}-\d+-[0-9a-f]{8}\b", "<id>", text)
-    text = re.sub(r"^ +prompt sha256 .*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"\d{4}-\d\d-\d\d( \d\d:\d\d(:\d\d)?)?", "<time>", text)
     text = re.sub(r"\b[0-9a-f]{8,16}\b", "<digest>", text)
     return "\n".join(re.sub(r" +", " ", line).rstrip() for line in text.strip().splitlines())
