@@ -16,6 +16,7 @@ from parachuted.vault import BRINGS_BACK, Author, Entry, History, Index, Seen, S
 log = logging.getLogger(__name__)
 
 _CHUNK = 256
+_KEPT_AT_ONCE = 16 * _CHUNK
 
 Explained = tuple[Change, list[Write]]
 
@@ -47,18 +48,19 @@ class Keeper:
         """
         loop = asyncio.get_running_loop()
         explained = await loop.run_in_executor(thread, self._explain, found) if found.came or found.went else []
-        for start in range(0, len(explained), _CHUNK):
-            piece = explained[start : start + _CHUNK]
-            await self._take_in([change for change, _writes in piece])
-            writes = [write for _change, writes in piece for write in writes]
-            by_people = _by_people(piece, since_start=remember)
-            if by_people:
-                await loop.run_in_executor(thread, self._saw, by_people)
-            if remember:
-                await loop.run_in_executor(thread, self._remember, _lines(piece), writes)
-            else:
-                self._unsaved += writes  # while the copy on disk is of before them, the next start has to come across them too
+        told: list[Explained] = []
+        try:
+            for start in range(0, len(explained), _CHUNK):
+                piece = explained[start : start + _CHUNK]
+                await self._take_in([change for change, _writes in piece])
+                told += piece
+                if len(told) >= _KEPT_AT_ONCE:
+                    await loop.run_in_executor(thread, self._keep, told, remember)
+                    told = []
                 await asyncio.sleep(0)
+        finally:
+            if told:
+                await loop.run_in_executor(thread, self._keep, told, remember)
         for seen in found.same:
             self.index.set(seen.path, seen.new)
         if remember and found.same:
@@ -120,6 +122,17 @@ class Keeper:
         if ours.author.run is None or ours.author.by in BRINGS_BACK:
             return person
         return replace(ours.author, causes=(*ours.author.causes, *person.causes))
+
+    def _keep(self, told: Sequence[Explained], remember: bool) -> None:  # noqa: FBT001  for an executor
+        """In a thread: what was told, in the history and the index's copy on disk."""
+        writes = [write for _change, writes in told for write in writes]
+        by_people = _by_people(told, since_start=remember)
+        if by_people:
+            self._saw(by_people)
+        if remember:
+            self._remember(_lines(told), writes)
+        else:
+            self._unsaved += writes  # while the copy on disk is of before them, the next start has to come across them too
 
     def _saw(self, seen: Sequence[tuple[str, str, str | None, str | None]]) -> None:
         """It is told of a file's past, and decides nothing: where the disk refuses, that past is told without it."""

@@ -44,7 +44,7 @@ class News:
 class Indexer:
     """One thread that writes. In it are called `listing`, for what the vault holds, and `report`, with what is wrong, by subject.
 
-    While `is_noticing` says that a change is being told, what was there before waits a moment, for Python runs one thread at a time.
+    While `is_noticing` says that a change is being told, it waits a moment, for Python runs one thread at a time.
     """
 
     def __init__(
@@ -220,6 +220,7 @@ class Indexer:
             time.sleep(_LOOK_EVERY_S)
 
     def _take_news(self, shelf: Shelf) -> None:
+        self._wait_for_noticing()
         with self._wake:
             news = {path: self._news.pop(path) for path in list(islice(self._news, _BATCH))}
             if not self._news:
@@ -245,7 +246,10 @@ class Indexer:
             self._backlog.pop(path, None)
 
     def _cards(self, paths: list[str], news: Mapping[str, News]) -> list[Card | None]:
-        unread = dict(self._reader.cards([path for path in paths if news[path].data is None]))
+        unread: dict[str, Card | None] = {}
+        for path, card in self._reader.cards([path for path in paths if news[path].data is None]):
+            unread[path] = card
+            self._wait_for_noticing()
         found: list[Card | None] = []
         for path in paths:
             one = news[path]

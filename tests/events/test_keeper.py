@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from parachuted.errors import StorageFailedError
+from parachuted.events import Keeper, Listeners
 from parachuted.events.changes import Sorted
 from parachuted.vault import Author, Entry, Seen, VaultPath
 
@@ -94,6 +95,23 @@ async def test_what_is_not_recorded_is_neither_known_nor_told(room, thread):
 
     assert room.changes == []
     assert len(room.index) == 0
+
+
+async def test_what_was_told_before_the_disk_refused_is_kept(room, thread):
+    def tell_until_full(change):
+        room.tell(change)
+        room.refusal = StorageFailedError("the disk is full")
+
+    listeners = Listeners(record=room.record, tell=tell_until_full)
+    keeper = Keeper(room.index, room.snapshot, room.history, listeners, lambda: datetime.now(UTC))
+    keeper.save()
+    with pytest.raises(StorageFailedError):
+        await keeper.take_in(found([came(f"{number:03}.md", old=entry("old")) for number in range(300)]), thread, remember=True)
+    loaded = room.snapshot.load()
+    keeper.close()
+
+    assert len(loaded) == len(room.changes) == 256
+    assert room.history.sightings_of("255.md")
 
 
 async def test_what_our_writer_did_is_told_as_its_own_once(room, thread):
