@@ -81,7 +81,7 @@ async def test_a_vault_that_is_met_for_the_first_time_is_not_announced_before_it
 
 def test_what_a_start_waits_for_imports_no_room_that_answers():
     rooms = ("aiohttp", "docker", "parachuted.agents", "parachuted.api", "parachuted.modules", "parachuted.search", "parachuted.tools")
-    code = f"import sys, parachuted.cli.foreground; print([name for name in {rooms} if name in sys.modules])"
+    code = f"import sys, parachuted.cli.daemon, parachuted.cli.foreground; print([name for name in {rooms} if name in sys.modules])"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert said.stdout.strip() == "[]"
