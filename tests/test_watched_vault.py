@@ -10,6 +10,7 @@ from pathlib import Path
 from parachuted.config import load_settings
 from parachuted.events import Change, Listeners
 from parachuted.presence import running_daemon
+from parachuted.state import open_state
 from parachuted.vault import printable
 from parachuted.watched_vault import WatchedVault
 from tests.stories.life import Live, save
@@ -66,6 +67,21 @@ async def test_what_was_edited_while_no_daemon_ran_is_recorded_before_the_start_
 
     assert (loader.announced, loader.recorded) == ([False], ["a.md"])
     assert running_daemon(str(home)) is not None
+    await loader.watched.close()
+
+
+async def test_a_task_that_the_last_life_left_half_done_is_settled_before_the_vault_is_looked_through(live: Live, vault, home):
+    save(vault / "a.md", "a\n")
+    async with live() as life:
+        await life.settled()
+        (state,) = (home / "state").iterdir()
+    left = open_state(state / "state.journal")
+    left.table("curator_tasks").put("t-1", {"state": "running"})
+    left.close()
+    loader = open_vault(vault, home)
+    await loader.watched.begin(loader.load)
+
+    assert loader.announced == [False]
     await loader.watched.close()
 
 
