@@ -8,15 +8,13 @@ import gc
 import itertools
 import logging
 import os
-import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
-from parachuted import __version__
 from parachuted.access.look_back import is_looked_back, look_back, set_looked_back
 from parachuted.access.origins import Origins
 from parachuted.access.session_taint import SessionTaints
@@ -31,7 +29,7 @@ from parachuted.bubbling import Reconciler, Reviews, Watches
 from parachuted.config import Settings, is_loopback, listed, paired, set_setting
 from parachuted.context import SessionContexts
 from parachuted.errors import ConfigError, DaemonError, ParachuteError, StorageFailedError
-from parachuted.events import Bus, Change, Keeper, Listeners, Looker, Noticer, Problems, load_ignore, make_watcher
+from parachuted.events import Change, Listeners
 from parachuted.events.audit_file import AUDIT_HEAD, AuditFolder, Head, make_machine_name
 from parachuted.events.audit_log import AuditLog
 from parachuted.events.audit_writes import WriteAudit
@@ -41,40 +39,29 @@ from parachuted.hooks.loading import SCRIPTS
 from parachuted.keys import KeyFile, Ring
 from parachuted.modules.access import VaultParts
 from parachuted.modules.agent_boxes import AgentBoxes
-from parachuted.presence import Presence
 from parachuted.processes.beat import next_beat
 from parachuted.search import NoteQuery, Search
-from parachuted.state import open_state
 from parachuted.state.elapsed import ElapsedClock, follow_clock
 from parachuted.suggestions import SuggestionParts, Suggestions
 from parachuted.suggestions.ears import Ears
 from parachuted.tasks import Budget, Causes, Outcome, Queue, Task, Window, Worker
 from parachuted.tasks import Limits as RunLimits
-from parachuted.times import time_of
 from parachuted.tools import Aftermath, Curator, Doctor, Migration, Past, Pruning, Restore, Undo, Why
 from parachuted.tools import Parts as CuratorParts
 from parachuted.tools.vault_checks import check_control_folder
 from parachuted.vault import (
-    History,
-    Index,
     Keep,
-    Objects,
-    Recovery,
     Retention,
-    Scanner,
-    Snapshot,
     Store,
-    VaultRoot,
     printable,
     rescue,
 )
-from parachuted.vault_state import no_vault, state_folder
+from parachuted.watched_vault import WatchedVault, utc_now
 
 log = logging.getLogger(__name__)
 
 _LOOK_AFTER_S = 1.0
 _CLOCK = "clock.json"
-_REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where this machine reaches what listens on every address
 _LOOK_AT_KEYS_S = 0.5  # for open streams: a request looks by itself
 _LOOK_AT_KEYS_ANYWAY_S = 5.0  # such as for a file that is reached by a link
 _PATHS_AT_ONCE = 2000
@@ -85,11 +72,6 @@ _M_ARENA_MAX, _HEAPS = -8, 2
 _SWITCH_S = 0.0005
 _TRIM_AFTER_S = 2.0
 _STATE_IS_GONE = "the state folder was deleted under the daemon; `parachute restart` begins it anew"
-
-
-def utc_now() -> datetime:
-    """The time, in UTC."""
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,37 +151,33 @@ class Daemon:
 
     def __init__(
         self, settings: Settings, home: Path, chosen: Chosen,
-        *, clock: Callable[[], datetime] = utc_now, flags: Mapping[str, object] | None = None, env: Mapping[str, str] | None = None,
+        *, clock: Callable[[], datetime] = utc_now, env: Mapping[str, str] | None = None, watched: WatchedVault | None = None,
     ) -> None:  # fmt: skip
-        """Opens the vault's state. Call it on the event loop. Raises DaemonError when another daemon has the home or the vault.
+        """Call it on the event loop. Raises DaemonError when another daemon has the home or the vault.
 
-        `flags` are what the command was given beside the settings, for whoever begins it again; `env` is what hooks, git and pip see a
-        part of.
+        `env` is what hooks, git and pip see a part of. `watched` is the vault where it is open already.
         """
         _give_threads()
         _keep_few_heaps()
         sys.setswitchinterval(_SWITCH_S)  # the loop has its turn soon, however busy the threads behind it are
-        self.settings, self.chosen, self.clock, self._flags = settings, chosen, clock, dict(flags or {})
-        self._home = home
-        if not settings.vault.is_dir():
-            raise DaemonError(no_vault(settings.vault))
-        folder = state_folder(home, settings.vault)
-        self._presence = Presence(os.fspath(home), os.fspath(settings.vault))
+        vault = self._vault = watched or WatchedVault(settings, home, clock=clock)
+        self.settings, self.chosen, self.clock, self._home = settings, chosen, vault.clock, home
+        self.bus, self.problems, self.index, self.history, self.noticer = (
+            vault.bus,
+            vault.problems,
+            vault.index,
+            vault.history,
+            vault.noticer,
+        )
+        self._root, self._state, self._objects = vault.root, vault.state, vault.objects
+        folder, clock = vault.folder, vault.clock
         read = None if clock is utc_now else follow_clock(clock)
         self.elapsed = chosen.elapsed or ElapsedClock(folder / _CLOCK, read)
         self._keep_elapsed()
-        self.bus = Bus(clock)
-        self.problems = Problems(self.bus)
-        self._root = VaultRoot(settings.vault)
-        self._journal = folder / "state.journal"
-        self._state = open_state(self._journal)
-        self._objects = Objects(folder / "objects")
-        self.history = History(folder / "history.db")
-        self._snapshot = Snapshot(folder)
-        self.index = self._load_index()
+        self._first: list[Change] = []
         self.audit = AuditLog(
             AuditFolder(self._root, make_machine_name(home)), Head(folder / AUDIT_HEAD), clock, keep_days=settings.audit.keep_days,
-            written=self.history.last_write(), elapsed=self.elapsed.moment,
+            written=vault.written, elapsed=self.elapsed.moment,
         )  # fmt: skip
         self._writes = WriteAudit(self.audit, clock)
         self._causes = Causes(self._state)
@@ -225,15 +203,18 @@ class Daemon:
         self._build_gateway()
         self.at_work = AtWork()
         self._build_loop()
-        self._token = secrets.token_urlsafe(32)
-        self._door = KeyDoor(Ring(KeyFile(home), clock), settings.auth_mode, self._token, self._latest)
+        self._door = KeyDoor(Ring(KeyFile(home), clock), settings.auth_mode, vault.token, self._latest)
         self._door.listen(self.at_work.recheck)
-        self._stopping = asyncio.Event()
         self.is_to_begin_again = False
         self._trimming: asyncio.TimerHandle | None = None
         self._server: Server | None = None
         self._supervisor: Server | None = None
-        self.port = 0
+        vault.serve(Listeners(record=self._record, tell=self._tell))
+
+    @property
+    def port(self) -> int:
+        """The port that the API is listened for on; 0 before that."""
+        return self._vault.port
 
     def _keep_elapsed(self) -> None:
         try:
@@ -244,18 +225,6 @@ class Daemon:
     def _latest(self) -> datetime:
         """The time by which a key has expired: one that has stays so when the wall clock is set back."""
         return max(self.clock(), self.elapsed.moment())
-
-    def _load_index(self) -> Index:
-        """The index of the last life; without the state that goes with it, first contact."""
-        known = self._state.table("control").take("baseline")
-        index = self._snapshot.load() if known is not None else None
-        for subject, problem in (("snapshot", self._snapshot.problem), ("history", self.history.problem)):
-            self.problems.set(subject, problem)
-        for number, problem in enumerate(self._state.problems):
-            self.problems.set(f"state:{number}", problem)
-        self._is_first_contact = index is None
-        self._first: list[Change] = []
-        return index if index is not None else Index()
 
     def _build_gateway(self) -> None:
         self.gateway = self.chosen.gateway
@@ -276,18 +245,15 @@ class Daemon:
             causes=causes, queue=self.queue, bus=bus, clock=clock, looks_at_once=self.chosen.backend.name == "offline",
             listing=self._list_notes,
         )  # fmt: skip
-        watcher = make_watcher(self._root.folder, settings.watch.engine)
-        self.noticer = Noticer(
-            looker=Looker(self._root, Scanner(self._root, self.index, load_ignore(self._root)), watcher),
-            keeper=Keeper(self.index, self._snapshot, self.history, Listeners(record=self._record, tell=self._tell), clock),
-            watcher=watcher, problems=self.problems, full_every_s=settings.scan.full_every_s,
-        )  # fmt: skip
         self.undo = Undo(
             store=self.store, objects=self._objects, history=self.history, bus=bus, clock=clock, notice=self.noticer.notice
         )  # fmt: skip
         self._migration = Migration(
             store=self.store, objects=self._objects, index=self.index, history=self.history, sessions=self._sessions, bus=bus,
             clock=clock, notice=self.noticer.notice, origins=self.origins,
+        )  # fmt: skip
+        self._aftermath = Aftermath(
+            state=self._state, queue=self.queue, reviews=self.reviews, index=self.index, history=self.history, undo=self.undo, clock=clock
         )  # fmt: skip
         limits = Limits(timeout_s=settings.agent.timeout_s, max_turns=settings.agent.max_turns, max_cost_usd=settings.agent.max_cost_usd)
         parts = CuratorParts(
@@ -388,7 +354,7 @@ class Daemon:
                     group.create_task(self._sweep_boxes(), name="boxes"),
                     group.create_task(self._ears.run(), name="suggestions"),
                 ]
-                await self._stopping.wait()
+                await self._vault.stopping.wait()
                 for task in tasks:
                     task.cancel()
         finally:
@@ -420,56 +386,39 @@ class Daemon:
 
     def stop(self) -> None:
         """End `run`. Agents at work are ended with it; their tasks are done again at the next start."""
-        self._stopping.set()
+        self._vault.stopping.set()
 
     def _end(self, is_to_begin_again: bool) -> None:  # noqa: FBT001  a seam for the API
         self.is_to_begin_again = is_to_begin_again
         self.stop()
 
-    async def _start(self) -> None:
-        recovery = Recovery(root=self._root, objects=self._objects, history=self.history, now=self.clock())
-        for number, said in enumerate(recovery.run()):
-            self.problems.set(f"recovered:{number}", said)
+    async def prepare(self) -> None:
+        """Settle what the last life left. It precedes the first change that is recorded."""
         self._writes.catch_up(self.history, self.audit.written)
         self.audit.start()
-        aftermath = Aftermath(
-            state=self._state, queue=self.queue, reviews=self.reviews, index=self.index, history=self.history, undo=self.undo,
-            clock=self.clock,
-        )  # fmt: skip
-        for number, said in enumerate(aftermath.settle_runs()):
+        for number, said in enumerate(self._aftermath.settle_runs()):
             self.problems.set(f"interrupted:{number}", said)
-        gc.disable()  # a first scan makes an object a file and drops none: looking for garbage among them is a third of the time
-        try:
-            await self.noticer.first_scan()
-        finally:
-            gc.enable()
-            gc.freeze()
-        if self._is_first_contact:
+
+    async def _start(self) -> None:
+        vault = self._vault
+        if not vault.is_scanned:
+            await vault.begin(self.prepare)
+        await vault.load()
+        if vault.is_first_contact:
             self.reconciler.baseline(self._first)
-            self._first, self._is_first_contact = [], False
+            self._first, vault.is_first_contact = [], False
             self._state.table("control").put("baseline", {"at": self.clock().isoformat()})
             set_looked_back(self._state, self.clock())
-        aftermath.end_lost_runs()
+            vault.announce()
+        self._aftermath.end_lost_runs()
         self._hooks.writes.begin()
-        await self._listen()
-
-    async def _listen(self) -> None:
         parts = self._api_parts()
         self._server = Server(make_app(parts))
-        self.port = await self._server.open(self.settings.host, self.settings.port)
+        await self._server.open_at(vault.sockets)
         await self._listen_as_supervisor(parts)
-        self._presence.announce(
-            {
-                "pid": os.getpid(),
-                "host": _REACHED_AT.get(self.settings.host, self.settings.host),
-                "port": self.port,
-                "vault": os.fspath(self.settings.vault),
-                "version": __version__,
-                "started": time_of(self.clock()),
-                "flags": self._flags,
-                "token": self._token,
-            }
-        )
+        gc.collect()  # of the import, which leaves a copy of each class that was given slots
+        gc.enable()
+        gc.freeze()
 
     async def _listen_as_supervisor(self, parts: Parts) -> None:
         port = self.settings.api.supervisor_port
@@ -529,7 +478,7 @@ class Daemon:
             self.problems.set("audit", self.audit.trouble or self.audit.broken)
             if self.elapsed.is_due:
                 await self._follow_elapsed()
-            self.problems.set("state", None if self._journal.exists() else _STATE_IS_GONE)
+            self.problems.set("state", None if self._vault.journal.exists() else _STATE_IS_GONE)
 
     async def _follow_elapsed(self) -> None:
         """Only the jumps of the wall clock between this and a reboot would be unknown after that."""
@@ -574,13 +523,13 @@ class Daemon:
 
     async def _record(self, changes: Sequence[Change]) -> Callable[[], None]:
         self.origins.notice(changes)
-        if not self._is_first_contact:
+        if not self._vault.is_first_contact:
             return await self.reconciler.record(changes)
         self._first += changes
         return lambda: None
 
     def _tell(self, change: Change) -> None:
-        if self._is_first_contact:
+        if self._vault.is_first_contact:
             return
         self._writes.noticed(change)
         data: dict[str, object] = {
@@ -641,13 +590,9 @@ class Daemon:
         if self.gateway is not None:
             await self.gateway.close()
         self._keep_uses_of_keys()
-        await self.noticer.close()
         await asyncio.to_thread(self.search.close)
         for said in rescue(self.store, self.clock(), last_call=True):
             log.warning("a late write was rescued", extra={"said": said})
         self.store.close()
-        self._state.close()
         self.audit.close()
-        self.history.close()
-        self._objects.close()
-        self._presence.release()
+        await self._vault.close()

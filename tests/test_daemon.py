@@ -13,8 +13,9 @@ import pytest
 
 from parachuted.agents import Job, OfflineBackend, Step
 from parachuted.config import load_settings
-from parachuted.daemon import Chosen, Daemon, choose_agent, state_folder
+from parachuted.daemon import Chosen, Daemon, choose_agent
 from parachuted.errors import DaemonError
+from parachuted.vault_state import state_folder
 from tests.stories.life import Life, Live, note, save
 
 GARDEN = "Projects/garden/AGENTS.md"

@@ -9,10 +9,11 @@ import asyncio
 import logging
 import resource
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from ipaddress import IPv6Address, IPv6Network, ip_address
+from socket import socket
 
 from aiohttp import HttpVersion11, StreamReader, web
 from aiohttp.http import RawRequestMessage
@@ -22,7 +23,7 @@ from aiohttp.streams import EMPTY_PAYLOAD
 from parachuted.api.answers import json_answer
 from parachuted.api.errors import error_body
 from parachuted.api.front import FRONT
-from parachuted.errors import DaemonError
+from parachuted.listening import BACKLOG, listening_sockets
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +62,7 @@ class Server:
         self.limits = limits or Limits()
         self.most = min(self.limits.connections, max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_S)
-        self._listening: asyncio.Server | None = None
+        self._listening: Sequence[asyncio.Server] = ()
         self._connections: set[_Connection] = set()
         self.front = app.get(FRONT)
         self._peers: Counter[str] = Counter()
@@ -69,21 +70,22 @@ class Server:
 
     async def open(self, host: str, port: int) -> int:
         """Listen; the port. Raises DaemonError when it cannot be used."""
+        sockets = listening_sockets(host, port)
+        await self.open_at(sockets)
+        return int(sockets[0].getsockname()[1])
+
+    async def open_at(self, sockets: Sequence[socket]) -> None:
+        """Answer at these sockets, which listen already."""
         await self._runner.setup()
         loop = asyncio.get_running_loop()
-        try:
-            self._listening = await loop.create_server(self._connection, host, port, backlog=256, reuse_address=True)
-        except OSError as error:
-            raise DaemonError(f"port {port} cannot be used ({error.strerror}); choose another with --port") from error
-        found: int = self._listening.sockets[0].getsockname()[1]
-        return found
+        self._listening = [await loop.create_server(self._connection, sock=one, backlog=BACKLOG) for one in sockets]
 
     async def close(self) -> None:
         """Take nobody in any more, and end what there is."""
         if self._looking is not None:
             self._looking.cancel()
-        if self._listening is not None:
-            self._listening.close()
+        for one in self._listening:
+            one.close()
         await self._runner.cleanup()
         for connection in tuple(self._connections):
             connection.cut()

@@ -23,10 +23,14 @@ _CUT_SHORT = "the daemon ended before it had answered; `parachute logs` may say 
 
 def home_of(env: Mapping[str, str]) -> str:
     """What `parachuted.config.home_folder` says, without the time that importing it takes."""
-    home = env.get("PARACHUTE_HOME") or "~/.parachute"
-    if home == "~" or home.startswith("~/"):
-        home = (env.get("HOME") or os.path.expanduser("~")) + home[1:]
-    return os.path.abspath(home)
+    return absolute(env.get("PARACHUTE_HOME") or "~/.parachute", env)
+
+
+def absolute(path: str, env: Mapping[str, str]) -> str:
+    """The path from the root on, `~` taken for the person's home."""
+    if path == "~" or path.startswith("~/"):
+        path = (env.get("HOME") or os.path.expanduser("~")) + path[1:]
+    return os.path.abspath(path)
 
 
 def daemon_record() -> dict[str, object]:

@@ -13,12 +13,13 @@ import subprocess
 import sys
 import time
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from parachuted.cli.client import ask, home_of
+from parachuted.cli.client import absolute, ask, home_of
 from parachuted.cli.show import say, say_text
-from parachuted.errors import DaemonError, NoDaemonError, ParachuteError
+from parachuted.errors import ConfigError, DaemonError, NoDaemonError, ParachuteError
 from parachuted.presence import is_locked, refuse_second, running_daemon
 from parachuted.vault_state import no_vault, state_folder
 
@@ -34,21 +35,13 @@ def start(options: Namespace) -> int:
     record = running_daemon(home)
     if record is not None:
         raise DaemonError(f"a daemon is already running (pid {record['pid']}) on {record['vault']}; `parachute status` tells more")
-    from parachuted.cli.setup import load, make_default_vault
-
-    settings = load({"vault": options.vault, "port": options.port})
-    if options.make_default:
-        make_default_vault(settings.vault)
-    if not settings.vault.is_dir():
-        raise DaemonError(no_vault(settings.vault))
-    refuse_second(home, os.fspath(settings.vault))
-    for folder in (home, os.fspath(settings.vault)):
-        _refuse_full_disk(folder)
+    if not options.foreground:
+        return _background(home, options)
+    gc.disable()  # loading makes objects and drops few; the daemon lets it begin once all is loaded
+    settings = _load(options)
+    _refuse_start(home, settings)
     for note in () if options.detached else settings.notes:
         say(f"note  {note}")
-    if not options.foreground:
-        return _background(home, settings, options)
-    gc.disable()  # loading makes objects and drops few; the daemon lets it begin once the first scan is done
     from parachuted.cli.foreground import serve
 
     given = {"vault": os.fspath(settings.vault) if options.vault is not None else None, "port": options.port}
@@ -56,6 +49,27 @@ def start(options: Namespace) -> int:
     is_quiet = options.quiet or options.detached
     serve(settings, quiet=is_quiet, flags=flags | ({} if options.detached else {"foreground": True}))
     return 0
+
+
+def _load(options: Namespace) -> Any:  # noqa: ANN401  Settings, which would have to be imported
+    """The settings, with the default vault made where that is asked for. Raises ConfigError."""
+    from parachuted.config import home_folder, load_settings
+
+    settings = load_settings(home_folder(os.environ), os.environ, {"vault": options.vault, "port": options.port})
+    if options.make_default:
+        from parachuted.cli.setup import make_default_vault
+
+        make_default_vault(settings.vault)
+    return settings
+
+
+def _refuse_start(home: str, settings: Any) -> None:  # noqa: ANN401  the same
+    """Raise DaemonError for what can be known before anything is opened."""
+    if not settings.vault.is_dir():
+        raise DaemonError(no_vault(settings.vault))
+    refuse_second(home, os.fspath(settings.vault))
+    for folder in (home, os.fspath(settings.vault)):
+        _refuse_full_disk(folder)
 
 
 def stop(_options: Namespace) -> int:
@@ -76,8 +90,6 @@ def restart(options: Namespace) -> int:
     What would keep the new daemon from starting is looked for while the old one runs, and leaves it running. One that runs in a terminal
     or as a service starts again there.
     """
-    from parachuted.cli.setup import load
-
     home = home_of(os.environ)
     record = _settled(home)
     flags = record.get("flags") if record is not None else None
@@ -85,14 +97,14 @@ def restart(options: Namespace) -> int:
     is_elsewhere = bool(told.get("foreground")) and options.vault is None and options.port is None
     options.vault = options.vault if options.vault is not None else told.get("vault")
     options.port = options.port if options.port is not None else told.get("port")
-    settings = load({"vault": options.vault, "port": options.port})
+    options.foreground = options.quiet = options.detached = options.make_default = False
+    settings = _load(options)
     if record is not None:
         _refuse_hopeless(home, settings, record)
         if is_elsewhere:
             return _begin_again(home, record)
         if not _end(home, record):
             _kill(home, record)
-    options.foreground = options.quiet = options.detached = options.make_default = False
     try:
         return start(options)
     except ParachuteError as error:
@@ -152,30 +164,59 @@ def logs(options: Namespace) -> int:
     return 0
 
 
-def _background(home: str, settings: Any, options: Namespace) -> int:  # noqa: ANN401  Settings, which would have to be imported
+def _background(home: str, options: Namespace) -> int:
+    """Begin a daemon at once; what keeps it from starting is told here, in full, where it can be known without it."""
+    _refuse_full_disk(home)
     _refuse_unwritable(home)
-    output = _logs(home) / "start.log"
+    if options.make_default:
+        _load(options)
+        options.make_default = False
+    vault = None if options.vault is None else absolute(options.vault, os.environ)
+    options.vault = vault
     command = [sys.executable, "-m", "parachuted", "start", "--foreground", "--detached"]
-    command += ["--vault", os.fspath(settings.vault)] if options.vault is not None else []
-    command += ["--port", str(settings.port)] if options.port is not None else []
+    command += ["--vault", vault] if vault is not None else []
+    command += ["--port", str(options.port)] if options.port is not None else []
     environment = {**os.environ, "PARACHUTE_HOME": home}  # which may have been relative to this folder, as the vault may have been
-    if environment.get("PARACHUTE_VAULT") or environment.get("VAULT_PATH"):
-        environment["PARACHUTE_VAULT"] = os.fspath(settings.vault)
-    with output.open("wb") as file:
+    for name in ("PARACHUTE_VAULT", "VAULT_PATH"):
+        if environment.get(name):
+            environment[name] = absolute(environment[name], os.environ)
+    with _output(home).open("wb") as file:
         process = subprocess.Popen(  # noqa: S603  our own program
             command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True, cwd="/", env=environment
         )  # fmt: skip
+    for note in _notes(process, options):
+        say(f"note  {note}")
     record = _wait(home, process)
     if record is None:
-        said = output.read_text("utf-8", "replace").strip().splitlines()
-        why = said[-1].removeprefix("parachute: ") if said else f"it ended with {process.returncode}; `parachute logs` may say why"
-        raise DaemonError(f"the daemon did not start: {why}")
-    return _greet(record)
+        _refuse_start(home, _load(options))
+        raise _not_started(home, process)
+    try:
+        return _greet(record)
+    except NoDaemonError:
+        process.wait(_PATIENCE_S)
+        raise _not_started(home, process) from None
+
+
+def _notes(process: subprocess.Popen[bytes], options: Namespace) -> Sequence[str]:
+    """What the settings leave to be said; read while the daemon begins. Raises ConfigError, for which it ends too."""
+    try:
+        return tuple(_load(options).notes)
+    except ConfigError:
+        process.terminate()
+        process.wait()
+        raise
+
+
+def _not_started(home: str, process: subprocess.Popen[bytes]) -> DaemonError:
+    said = _output(home).read_text("utf-8", "replace").strip().splitlines()
+    why = said[-1].removeprefix("parachute: ") if said else f"it ended with {process.returncode}; `parachute logs` may say why"
+    return DaemonError(f"the daemon did not start: {why}")
 
 
 def _greet(record: dict[str, object]) -> int:
-    agent = ask("GET", "/api/health?detailed=true")["agent"]
     say(f"Started: pid {record['pid']}, http://{record['host']}:{record['port']}, watching {record['vault']}.")
+    sys.stdout.flush()
+    agent = ask("GET", "/api/health?detailed=true")["agent"]
     say(f"Agent: {agent['reason']}.")
     return 0
 
@@ -257,6 +298,10 @@ def _signal(record: dict[str, object], number: signal.Signals) -> None:
         return  # it has just ended by itself
     except PermissionError as error:
         raise DaemonError(f"the daemon (pid {pid}) is another user's") from error
+
+
+def _output(home: str) -> Path:
+    return _logs(home) / "start.log"
 
 
 def _logs(home: str) -> Path:

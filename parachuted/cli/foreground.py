@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import logging.handlers
 import os
@@ -10,15 +11,17 @@ import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from parachuted.agents.credentials import find_login_environment
-from parachuted.agents.gateway import RedactedLines
 from parachuted.cli.logs import JsonLines, PlainLines
 from parachuted.cli.show import count, say
 from parachuted.config import Settings, home_folder
-from parachuted.daemon import Daemon, choose_agent
 from parachuted.events import Event
-from parachuted.vault_state import state_folder
+from parachuted.redact import RedactedLines
+from parachuted.watched_vault import WatchedVault
+
+if TYPE_CHECKING:
+    from parachuted.daemon import Daemon
 
 _LOG_BYTES = 5 << 20
 
@@ -49,20 +52,42 @@ def serve(settings: Settings, *, quiet: bool, flags: Mapping[str, object]) -> No
 
 
 async def _serve(settings: Settings, home: Path, *, quiet: bool, flags: Mapping[str, object]) -> bool:
-    """Whether it is to begin again."""
-    chosen = choose_agent(settings, state_folder(home, settings.vault), find_login_environment(os.environ, home), Path.home())
-    daemon = Daemon(settings, home, chosen, flags=flags)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, daemon.stop)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    if quiet:
-        await daemon.run()
-        return daemon.is_to_begin_again
-    daemon.bus.listen(_narrate)
-    await daemon.run(lambda: _greet(daemon, settings))
-    say("Beginning again." if daemon.is_to_begin_again else "Stopped.")
+    """Whether it is to begin again. The vault is watched first; then all the rest is loaded."""
+    loaded: list[Daemon] = []
+
+    async def load() -> None:
+        loaded.append(await _load(watched))
+        await loaded[0].prepare()
+
+    watched = WatchedVault(settings, home, flags=flags)
+    try:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, watched.stopping.set)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        if not quiet:
+            watched.bus.listen(_narrate)
+        await watched.begin(load)
+        await watched.load()
+    except BaseException:
+        await watched.close()
+        raise
+    (daemon,) = loaded
+    await daemon.run(lambda: None if quiet else _greet(daemon, settings))
+    if not quiet:
+        say("Beginning again." if daemon.is_to_begin_again else "Stopped.")
     return daemon.is_to_begin_again
+
+
+async def _load(watched: WatchedVault) -> Daemon:
+    """Import the rooms that answer, and build the daemon of them."""
+    await asyncio.to_thread(importlib.import_module, "parachuted.daemon")
+    from parachuted.agents.credentials import find_login_environment
+    from parachuted.daemon import Daemon, choose_agent
+
+    settings, home = watched.settings, watched.home
+    chosen = choose_agent(settings, watched.folder, find_login_environment(os.environ, home), Path.home())
+    return Daemon(settings, home, chosen, watched=watched)
 
 
 def _greet(daemon: Daemon, settings: Settings) -> None:

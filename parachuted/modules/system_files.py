@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 
 from parachuted.access.origin import Taint
 from parachuted.agents import Tool, ToolResult
-from parachuted.agents.gateway.redact import redact
 from parachuted.errors import NotFoundError, ParachuteError
+from parachuted.redact import redact
 from parachuted.vault import VaultPath, VaultRoot, begins_with_dot, printable
 
 LIST = "List what you may read of the installation: settings, logs, the audit, the code of modules."

@@ -14,9 +14,10 @@ import pytest
 from parachuted.agents.gateway import Ticket
 from parachuted.agents.heavy import load_heavy
 from parachuted.config import load_settings
-from parachuted.daemon import Daemon, choose_agent, state_folder
+from parachuted.daemon import Daemon, choose_agent
 from parachuted.tasks import worker
 from parachuted.testing import Refusal, Reply, ScriptedMessages, say, use
+from parachuted.vault_state import state_folder
 from tests.api.calls import call, get, key_of
 from tests.api.shapes import answer_of
 from tests.stories.life import Life, note, save

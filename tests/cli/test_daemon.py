@@ -244,3 +244,25 @@ def test_a_daemon_in_a_terminal_restarts_in_its_terminal(typed: Typed):
     finally:
         process.send_signal(signal.SIGINT)
         assert "Beginning again." in process.communicate(timeout=20)[0]
+
+
+def test_a_daemon_that_cannot_load_the_rest_is_said_with_why_though_it_watched_already(typed: Typed):
+    pid = start(typed)
+    typed.does("stop")
+    typed.until(lambda: is_gone(pid))
+    (state,) = (typed.home / "state").iterdir()
+    (state / "clock.json").unlink(missing_ok=True)
+    (state / "clock.json").mkdir()
+    said = typed.fails(1, "start", "--vault", str(typed.vault), "--port", "0")
+
+    assert "the daemon did not start: " in said
+    assert "cannot be written" in said
+    assert typed.started() == []
+
+
+def test_a_vault_and_a_home_by_relative_paths_are_those_of_this_folder(typed: Typed, tmp_path):
+    (tmp_path / "notes").mkdir()
+    for words, env in ((("--vault", "notes"), {}), ((), {"PARACHUTE_VAULT": "notes"})):
+        said = typed.does("start", *words, "--port", "0", cwd=tmp_path, PARACHUTE_HOME="home", **env)
+        assert f"watching {tmp_path / 'notes'}." in said
+        typed.does("stop")

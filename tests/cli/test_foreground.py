@@ -61,3 +61,18 @@ def test_control_characters_in_names_and_notes_do_not_reach_the_terminal(typed: 
 def test_it_ends_by_itself_when_it_cannot_begin(typed: Typed):
     (typed.home / "run").write_text("no folder")
     assert "cannot be locked" in typed.fails(1, "start", "--foreground", "--vault", str(typed.vault), "--port", "0")
+
+
+def test_a_save_and_a_request_right_after_a_warm_start_are_noticed_and_answered(typed: Typed):
+    process = begin(typed)
+    typed.until(lambda: typed.json("status")["vault"]["watchers"])
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=10)
+    process = typed.begin("start", "--foreground", "--port", "0", "--quiet")
+    typed.until(typed.started)
+    typed.save("new/Projects/garden/AGENTS.md", "Start the tomatoes indoors", "Plant the tomatoes out")
+
+    assert typed.json("status")["pid"] == process.pid
+    typed.until(lambda: any(run["outcome"] == "changed" for run in typed.json("runs")["runs"]))
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=10)

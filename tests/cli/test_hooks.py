@@ -8,8 +8,8 @@ import json
 import pytest
 
 from parachuted.cli.hooks import recorder_folder
-from parachuted.daemon import state_folder
 from parachuted.presence import Presence
+from parachuted.vault_state import state_folder
 from tests.cli.typed import Typed
 from tests.hooks.serving import drop, serving
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from parachuted.agents.gateway import Ledger, Usage
 from parachuted.agents.gateway.ledger import Entry
-from parachuted.daemon import state_folder
+from parachuted.vault_state import state_folder
 from tests.cli.typed import Typed
 
 

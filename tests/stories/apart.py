@@ -14,9 +14,9 @@ from pathlib import Path
 
 import aiohttp
 
-from parachuted.daemon import state_folder
 from parachuted.presence import running_daemon
 from parachuted.vault import Index, Snapshot
+from parachuted.vault_state import state_folder
 
 
 @dataclass

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parachuted.config import load_settings
-from parachuted.daemon import Daemon, choose_agent, state_folder
+from parachuted.daemon import Daemon, choose_agent
 from parachuted.testing import ScriptedMessages, ToolUse
+from parachuted.vault_state import state_folder
 from tests.stories.life import Life
 
 KEY = "sk-ant-api03-CANARY-OF-THE-DAEMON-0123456789"

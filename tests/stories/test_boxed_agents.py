@@ -11,8 +11,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from parachuted.daemon import state_folder
 from parachuted.testing import say, use
+from parachuted.vault_state import state_folder
 from tests.api.calls import call, get, post, refused
 from tests.api.test_modules import install
 from tests.engine import containers

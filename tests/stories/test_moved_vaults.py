@@ -14,8 +14,9 @@ import pytest
 
 from parachuted.agents import OfflineBackend
 from parachuted.config import load_settings
-from parachuted.daemon import Chosen, Daemon, state_folder
+from parachuted.daemon import Chosen, Daemon
 from parachuted.errors import DaemonError
+from parachuted.vault_state import state_folder
 from tests.stories.life import Life, note, save
 
 GARDEN = "Projects/garden/AGENTS.md"

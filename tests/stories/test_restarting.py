@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.daemon import state_folder
 from parachuted.presence import running_daemon
 from parachuted.vault import History
+from parachuted.vault_state import state_folder
 from tests.stories.crashing import LifeSpan, line_of
 from tests.stories.life import note, save
 

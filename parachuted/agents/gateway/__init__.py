@@ -4,7 +4,6 @@ from parachuted.agents.gateway.gateway import Gateway, Way
 from parachuted.agents.gateway.judge import Judge
 from parachuted.agents.gateway.ledger import Ledger, Spent, Usage
 from parachuted.agents.gateway.limits import MoneyLimits, Over
-from parachuted.agents.gateway.redact import RedactedLines, redact
 from parachuted.agents.gateway.ticket import Ticket
 
-__all__ = ["Gateway", "Judge", "Ledger", "MoneyLimits", "Over", "RedactedLines", "Spent", "Ticket", "Usage", "Way", "redact"]
+__all__ = ["Gateway", "Judge", "Ledger", "MoneyLimits", "Over", "Spent", "Ticket", "Usage", "Way"]

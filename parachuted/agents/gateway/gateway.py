@@ -27,7 +27,6 @@ from parachuted.agents.gateway.listening import Listening
 from parachuted.agents.gateway.login import TOKEN_URL, Login
 from parachuted.agents.gateway.meter import Meter
 from parachuted.agents.gateway.prices import Tokens, cost_of
-from parachuted.agents.gateway.redact import Veil
 from parachuted.agents.gateway.refusals import is_passing
 from parachuted.agents.gateway.spending import Charge, OverBudgetError, Spending
 from parachuted.agents.gateway.ticket import Ticket
@@ -35,6 +34,7 @@ from parachuted.agents.gateway.upstream import Begun, Free, Report, Upstream, Up
 from parachuted.agents.gateway.windows import still_open
 from parachuted.errors import AgentFailedError, AgentUnavailableError, ParachuteError, StorageFailedError
 from parachuted.json_limits import check_json
+from parachuted.redact import Veil
 
 log = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from parachuted.agents.credentials import BEARER_VARIABLE, KEY_VARIABLE, TOKEN_VARIABLE, Credential, find_credential, load_login
-from parachuted.agents.gateway.redact import redact
 from parachuted.errors import AgentUnavailableError
 from parachuted.private import replace_private
+from parachuted.redact import redact
 
 log = logging.getLogger(__name__)
 

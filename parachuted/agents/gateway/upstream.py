@@ -22,11 +22,11 @@ import aiohttp
 from parachuted.agents.gateway.breaker import Breaker
 from parachuted.agents.gateway.headers import headers_up
 from parachuted.agents.gateway.login import Login
-from parachuted.agents.gateway.redact import redact
 from parachuted.agents.gateway.refusals import has_no_content, problem_of, read_refusal
 from parachuted.agents.gateway.retry import asked_wait_s, wait_before_retry
 from parachuted.agents.gateway.windows import read_windows
 from parachuted.errors import AgentUnavailableError
+from parachuted.redact import redact
 
 _ANTHROPIC = "api.anthropic.com"
 _ANTHROPICS = "anthropic.com"

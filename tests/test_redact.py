@@ -7,8 +7,8 @@ import logging
 
 import pytest
 
-from parachuted.agents.gateway.redact import RedactedLines, Veil, redact
 from parachuted.cli.logs import JsonLines, PlainLines
+from parachuted.redact import RedactedLines, Veil, redact
 
 KEY = "sk-ant-api03-canary-0123456789"
 

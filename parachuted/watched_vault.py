@@ -1,0 +1,168 @@
+"""Watched vault: one vault, locked, known and watched. It is all that a start waits for; the rooms that answer are loaded afterwards.
+
+Kept cheap to import, since `parachute start` waits for it. A change that is found before the rest is loaded waits until it can be recorded,
+and whoever connects waits in the socket's backlog, so nothing is lost meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from parachuted import __version__
+from parachuted.config import Settings
+from parachuted.errors import DaemonError
+from parachuted.events import Bus, Change, Keeper, Listeners, Looker, Noticer, Problems, load_ignore, make_watcher
+from parachuted.listening import listening_sockets
+from parachuted.presence import Presence
+from parachuted.state import open_state
+from parachuted.times import time_of
+from parachuted.vault import History, Index, Objects, Recovery, Scanner, Snapshot, VaultRoot
+from parachuted.vault_state import no_vault, state_folder
+
+_LOCAL_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where this machine reaches what listens on every address
+_TASKS = "curator_tasks"
+
+
+def utc_now() -> datetime:
+    """The time, in UTC."""
+    return datetime.now(UTC)
+
+
+class WatchedVault:
+    """The vault of one daemon. `close` lets go of it."""
+
+    def __init__(
+        self, settings: Settings, home: Path, *, clock: Callable[[], datetime] = utc_now, flags: Mapping[str, object] | None = None
+    ) -> None:
+        """Opens the vault's state. Call it on the event loop. Raises DaemonError when another daemon has the home or the vault.
+
+        `flags` are what the command was given beside the settings, for a later restart.
+        """
+        if not settings.vault.is_dir():
+            raise DaemonError(no_vault(settings.vault))
+        self.settings, self.home, self.clock, self._flags = settings, home, clock, dict(flags or {})
+        self.folder = state_folder(home, settings.vault)
+        self._presence = Presence(os.fspath(home), os.fspath(settings.vault))
+        self.bus = Bus(clock)
+        self.problems = Problems(self.bus)
+        self.root = VaultRoot(settings.vault)
+        self.journal = self.folder / "state.journal"
+        self.state = open_state(self.journal)
+        self.objects = Objects(self.folder / "objects")
+        self.history = History(self.folder / "history.db")
+        self.written = self.history.last_write()
+        self._snapshot = Snapshot(self.folder)
+        self.is_first_contact = False
+        self.index = self._load_index()
+        watcher = make_watcher(self.root.folder, settings.watch.engine)
+        self.noticer = Noticer(
+            looker=Looker(self.root, Scanner(self.root, self.index, load_ignore(self.root)), watcher),
+            keeper=Keeper(self.index, self._snapshot, self.history, Listeners(record=self._record, tell=self._tell), clock),
+            watcher=watcher, problems=self.problems, full_every_s=settings.scan.full_every_s,
+        )  # fmt: skip
+        self._listeners: Listeners | None = None
+        self._loader: Callable[[], Awaitable[None]] | None = None
+        self.token = secrets.token_urlsafe(32)
+        self.stopping = asyncio.Event()
+        self.sockets: Sequence[socket.socket] = ()
+        self.is_scanned = False
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on; 0 before `listen`."""
+        return int(self.sockets[0].getsockname()[1]) if self.sockets else 0
+
+    def _load_index(self) -> Index:
+        """The index of the last life; without the state that goes with it, first contact."""
+        known = self.state.table("control").take("baseline")
+        index = self._snapshot.load() if known is not None else None
+        for subject, problem in (("snapshot", self._snapshot.problem), ("history", self.history.problem)):
+            self.problems.set(subject, problem)
+        for number, problem in enumerate(self.state.problems):
+            self.problems.set(f"state:{number}", problem)
+        self.is_first_contact = index is None
+        return index if index is not None else Index()
+
+    def serve(self, listeners: Listeners) -> None:
+        """Tell these of each change from now on."""
+        self._listeners = listeners
+
+    async def begin(self, loader: Callable[[], Awaitable[None]]) -> None:
+        """Listen, and compare the whole vault with what was known. `loader` makes what calls `serve`.
+
+        It is awaited first where the last life left tasks half done or nothing is known of the vault, and when a change is found; else by
+        `load`. Raises DaemonError when the port cannot be used and OSError when the vault cannot be read.
+        """
+        self._loader = loader
+        self.sockets = listening_sockets(self.settings.host, self.settings.port)
+        self._recover()
+        if self.is_first_contact or any(task.get("state") == "running" for _id, task in self.state.table(_TASKS).items()):
+            await self.load()
+        await self._scan()
+        if not self.is_first_contact:  # else its baseline comes first
+            self.announce()
+
+    async def load(self) -> None:
+        """Load what is told of changes, unless that has been done."""
+        loader, self._loader = self._loader, None
+        if loader is not None:
+            await loader()
+
+    def _recover(self) -> None:
+        """Finish or take back the writes that the last life was in the middle of."""
+        recovery = Recovery(root=self.root, objects=self.objects, history=self.history, now=self.clock())
+        for number, said in enumerate(recovery.run()):
+            self.problems.set(f"recovered:{number}", said)
+
+    async def _scan(self) -> None:
+        """The first scan; every folder is watched from then on."""
+        was_enabled = gc.isenabled()
+        gc.disable()  # a first scan makes an object a file and drops none: looking for garbage among them is a third of the time
+        try:
+            await self.noticer.first_scan()
+        finally:
+            if was_enabled:
+                gc.enable()
+        self.is_scanned = True
+
+    def announce(self) -> None:
+        """Say whom to ask."""
+        self._presence.announce(
+            {
+                "pid": os.getpid(),
+                "host": _LOCAL_ADDRESS.get(self.settings.host, self.settings.host),
+                "port": self.port,
+                "vault": os.fspath(self.settings.vault),
+                "version": __version__,
+                "started": time_of(self.clock()),
+                "flags": self._flags,
+                "token": self.token,
+            }
+        )
+
+    async def close(self) -> None:
+        """Stop watching, write the index down, and let the vault go."""
+        for one in self.sockets:
+            one.close()
+        await self.noticer.close()
+        self.state.close()
+        self.history.close()
+        self.objects.close()
+        self._presence.release()
+
+    async def _record(self, changes: Sequence[Change]) -> Callable[[], None]:
+        await self.load()
+        if self._listeners is None:
+            raise RuntimeError("a change was found, and what is loaded does not hear of it")
+        return await self._listeners.record(changes)
+
+    def _tell(self, change: Change) -> None:
+        if self._listeners is not None:
+            self._listeners.tell(change)
