@@ -21,7 +21,7 @@ import aiohttp
 
 from benchmarks.report import Figure
 from benchmarks.serving import percentile
-from parachuted.agents.gateway import Gateway, Judge, Ledger, MoneyLimits, Ticket, Way
+from parachuted.agents.gateway import Endpoint, Gateway, Judge, MoneyLimits, RunToken, UsageStore
 
 _ASKED, _WARMING = 600, 50
 _STREAMS, _STREAM_MB = 50, 4
@@ -55,7 +55,7 @@ async def _measure(folder: Path) -> list[Figure]:
         return [*figures, await _judged(gate)]
 
 
-async def _streams(url: str, way: Way) -> list[Figure]:
+async def _streams(url: str, way: Endpoint) -> list[Figure]:
     """Fifty long streams at once: those that were not whole, and memory beyond that of before."""
     await _agents("streams", url, way)  # what is loaded and kept once
     before = _memory_mb()
@@ -68,7 +68,7 @@ async def _streams(url: str, way: Way) -> list[Figure]:
     ]
 
 
-async def _agents(what: str, url: str, way: Way) -> dict[str, list[float]]:
+async def _agents(what: str, url: str, way: Endpoint) -> dict[str, list[float]]:
     """What agents in a process of their own saw."""
     command = [sys.executable, "-m", "benchmarks.gateway", what, url, way.url, way.token]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
@@ -122,15 +122,15 @@ async def _judged(gate: Gateway) -> Figure:
 
 
 @asynccontextmanager
-async def _gateway(folder: Path, url: str) -> AsyncIterator[tuple[Gateway, Way]]:
+async def _gateway(folder: Path, url: str) -> AsyncIterator[tuple[Gateway, Endpoint]]:
     limits = MoneyLimits(usd_per_cause=1e6, usd_per_hour=1e6, usd_per_day=1e6)
     gate = Gateway(
         env={"ANTHROPIC_API_KEY": "sk-ant-bench-0123456789"}, vault=folder, user_home=folder, base_url=url,
-        ledger=Ledger(folder / "usage.db", time.time), limits=limits,
+        ledger=UsageStore(folder / "usage.db", time.time), limits=limits,
         clock=lambda: datetime.now(UTC),
     )  # fmt: skip
     try:
-        async with gate.open(Ticket(run="bench", agent="bench", causes=("c",), session=None, max_cost_usd=1e6, models=(_MODEL,))) as way:
+        async with gate.open(RunToken(run="bench", agent="bench", causes=("c",), session=None, max_cost_usd=1e6, models=(_MODEL,))) as way:
             yield gate, way
     finally:
         await gate.close()

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.report import Figure
-from parachuted.hooks import Approvals, Hooks, Occurrence, Recorder, Runner
+from parachuted.hooks import HookApprovals, HookEvent, HookRunner, HookRunRecorder, Hooks
 
 _PAIRS = 60
 _ASKED = 100_000
@@ -82,15 +82,15 @@ async def _no_hook(home: Path) -> tuple[float, float]:
     return asked / _ASKED, told / _ASKED
 
 
-def _make(home: Path, scripts: Mapping[Path, str]) -> tuple[Runner, Hooks]:
+def _make(home: Path, scripts: Mapping[Path, str]) -> tuple[HookRunner, Hooks]:
     (home / "hooks").mkdir(parents=True, mode=0o700)
     _vault(home).mkdir()
     for path, text in scripts.items():
         path.write_text(text)
         path.chmod(0o644)
-    runner = Runner()
+    runner = HookRunner()
     made = Hooks(
-        home=home, vault=_vault(home), runner=runner, approvals=Approvals(home), recorder=Recorder(home / "runs"),
+        home=home, vault=_vault(home), runner=runner, approvals=HookApprovals(home), recorder=HookRunRecorder(home / "runs"),
         clock=lambda: datetime.now(UTC), report=lambda _subject, _problem: None, env={"PATH": os.environ["PATH"]},
     )  # fmt: skip
     return runner, made
@@ -100,5 +100,5 @@ def _vault(home: Path) -> Path:
     return home.with_name(f"{home.name}.vault")
 
 
-def _occurrence(home: Path) -> Occurrence:
-    return Occurrence(event="session.start", at=datetime.now(UTC), data={"session_id": "s", "module": "chat"}, vault=_vault(home))
+def _occurrence(home: Path) -> HookEvent:
+    return HookEvent(event="session.start", at=datetime.now(UTC), data={"session_id": "s", "module": "chat"}, vault=_vault(home))

@@ -11,8 +11,8 @@ from pathlib import Path
 from benchmarks.process import Process, daemon, temporary_home
 from benchmarks.report import Figure
 from benchmarks.serving import asked
-from parachuted.modules.skeleton import new_module
-from parachuted.modules.trust import Trust
+from parachuted.modules.registry.approvals import ModuleApprovals
+from parachuted.modules.registry.skeleton import new_module
 
 _CORE, _MODULE = "/api/scheduler", "/api/little/jobs"
 _ASKERS, _ROUNDS, _ROUND_S, _READY_S = 1, 9, 1.0, 20.0
@@ -52,7 +52,7 @@ def _compared(process: Process) -> Figure:
 def _approve(home: Path, vault: Path) -> None:
     new_module(vault / "Modules" / "little", "little")
     (vault / "Modules" / "little" / "module.py").write_text(_CODE)
-    trust = Trust(home, vault, env=dict(os.environ))
+    trust = ModuleApprovals(home, vault, env=dict(os.environ))
     trust.approve("little", trust.consent("little").digest, trust="trusted")
 
 

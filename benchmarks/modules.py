@@ -12,14 +12,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.report import Figure
+from parachuted.audit.events import NullAuditRecorder
 from parachuted.events import Bus
-from parachuted.events.audit import Unrecorded
-from parachuted.hooks import Decision, Occurrence
-from parachuted.modules.approved import Approved
-from parachuted.modules.in_process import InProcess
-from parachuted.modules.manager import Modules
-from parachuted.modules.skeleton import new_module
-from parachuted.modules.trust import Trust
+from parachuted.hooks import HookDecision, HookEvent
+from parachuted.modules.hosting.in_process import InProcessHost
+from parachuted.modules.hosting.manager import ModuleManager
+from parachuted.modules.registry.approvals import ModuleApprovals
+from parachuted.modules.registry.approved import ApprovedModule
+from parachuted.modules.registry.skeleton import new_module
 
 _MODULES = 100
 _HEARING = 10
@@ -42,19 +42,19 @@ def modules(folder: Path) -> Iterator[Figure]:
     """Begin, find, call, tell."""
     vault, home = folder / "vault", folder / "home"
     home.mkdir(parents=True, mode=0o700)
-    (vault / "Modules").mkdir(parents=True)
-    trust = Trust(home, vault, env=dict(os.environ))
+    (vault / "ModuleManager").mkdir(parents=True)
+    trust = ModuleApprovals(home, vault, env=dict(os.environ))
     for number in range(_MODULES):
         _approve(trust, vault, f"module-{number:03d}", hears=number < _HEARING)
     yield from asyncio.run(_measured(vault, trust))
     shutil.rmtree(vault)
 
 
-async def _measured(vault: Path, trust: Trust) -> list[Figure]:
+async def _measured(vault: Path, trust: ModuleApprovals) -> list[Figure]:
     bus = Bus(lambda: datetime.now(UTC))
-    found = Modules(
-        trust=trust, make_services=_Services, start_worker=InProcess, bus=bus, asker=_Nobody(), vault=vault,
-        clock=lambda: datetime.now(UTC), report=lambda _subject, _problem: None, preferred={}, audit=Unrecorded(),
+    found = ModuleManager(
+        trust=trust, make_services=_Services, start_worker=InProcessHost, bus=bus, asker=_Nobody(), vault=vault,
+        clock=lambda: datetime.now(UTC), report=lambda _subject, _problem: None, preferred={}, audit=NullAuditRecorder(),
     )  # fmt: skip
     begun = time.perf_counter()
     await found.start()
@@ -75,14 +75,14 @@ async def _measured(vault: Path, trust: Trust) -> list[Figure]:
     return figures
 
 
-def _finding(found: Modules) -> Figure:
+def _finding(found: ModuleManager) -> Figure:
     begun = time.perf_counter()
     for _ in range(_CALLS):
         found.find("GET", "/api/module-077/items")
     return Figure(name=f"finding a route among {_MODULES} modules", value=_micro(begun, _CALLS), unit="us", bound=20)
 
 
-async def _calling(found: Modules) -> Figure:
+async def _calling(found: ModuleManager) -> Figure:
     """What the wall adds to a handler: its limit of time, its own task, its arguments and its answer checked."""
     there = found.find("GET", "/api/module-003/empty")
     if there is None:
@@ -103,7 +103,7 @@ def _unheard(bus: Bus) -> Figure:
     return Figure(name="an event that no module hears, published", value=_micro(begun, _EVENTS), unit="us", bound=20)
 
 
-async def _telling(found: Modules, bus: Bus) -> Figure:
+async def _telling(found: ModuleManager, bus: Bus) -> Figure:
     """From publishing until the last of ten modules has handled the last event; a few at a time, since an inbox is bounded."""
     counting = _Services.counting
     begun = time.perf_counter()
@@ -116,8 +116,8 @@ async def _telling(found: Modules, bus: Bus) -> Figure:
     return Figure(name=f"an event told to {_HEARING} modules, a module", value=_micro(begun, _EVENTS * _HEARING), unit="us", bound=150)
 
 
-def _approve(trust: Trust, vault: Path, name: str, *, hears: bool) -> None:
-    folder = vault / "Modules" / name
+def _approve(trust: ModuleApprovals, vault: Path, name: str, *, hears: bool) -> None:
+    folder = vault / "ModuleManager" / name
     new_module(folder, name)
     code, manifest = folder / "module.py", folder / "manifest.yaml"
     if hears:
@@ -157,7 +157,7 @@ class _Services:
 
     counting = _Counting()
 
-    def __init__(self, approved: Approved) -> None:
+    def __init__(self, approved: ApprovedModule) -> None:
         self.name = approved.name
         self.config: Mapping[str, object] = {}
         self.log = self.counting
@@ -172,5 +172,5 @@ class _Nobody:
     def wants(self, _event: str) -> bool:
         return False
 
-    async def ask(self, _occurrence: Occurrence) -> Decision:
-        return Decision()
+    async def ask(self, _occurrence: HookEvent) -> HookDecision:
+        return HookDecision()

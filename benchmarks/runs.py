@@ -17,13 +17,13 @@ from uuid import uuid4
 import pytest
 
 from benchmarks.report import Figure
-from parachuted.agents import Backend, Box, ClaudeSettings, Job, Limits, Native, make_backend
-from parachuted.agents.gateway import Gateway, Ledger, MoneyLimits
+from parachuted.access.agent_config import SandboxConfig
+from parachuted.agents import Backend, ClaudeSettings, Job, NativeTools, RunLimits, RunSandbox, make_backend
+from parachuted.agents.gateway import Gateway, MoneyLimits, UsageStore
 from parachuted.agents.heavy import load_heavy
 from parachuted.agents.sandbox.program import find_cli
 from parachuted.agents.sandbox.sandboxes import Sandboxes
-from parachuted.grants.agent_config import SandboxConfig
-from parachuted.testing import Block, Request, ScriptedMessages, say
+from parachuted.testing import Block, RecordedRequest, ScriptedMessages, say
 from tests.engine import an_engine
 
 _RUNS = 9
@@ -40,20 +40,20 @@ class _Rig:
     api: ScriptedMessages
     asked: list[float]
 
-    async def first_byte(self, native: Native | None, begun_at: float) -> float:
+    async def first_byte(self, native: NativeTools | None, begun_at: float) -> float:
         """Run once; seconds from `begun_at` until the model was asked."""
         del self.asked[:]
         self.api.add(self.answer)
         job = Job(
             id=str(uuid4()), watcher="AGENTS.md", system_prompt="You tend notes.", prompt="Something changed.", tools=(),
-            limits=Limits(timeout_s=60.0, max_turns=5, max_cost_usd=1.0), changes=(), at=datetime.now(UTC), native=native,
+            limits=RunLimits(timeout_s=60.0, max_turns=5, max_cost_usd=1.0), changes=(), at=datetime.now(UTC), native=native,
         )  # fmt: skip
         async with aclosing(self.backend.run(job)) as steps:
             async for _step in steps:
                 pass
         return self.asked[0] - begun_at
 
-    def answer(self, _request: Request) -> list[Block]:
+    def answer(self, _request: RecordedRequest) -> list[Block]:
         """Note when it was asked."""
         self.asked.append(time.perf_counter())
         return [say("done")]
@@ -80,7 +80,7 @@ async def _measure(folder: Path, engine: Mapping[str, str]) -> tuple[list[float]
     await load_heavy("claude")  # its import is the first run's alone
     async with ScriptedMessages() as api, _boxes(folder, engine, is_pooled=True) as warm, _boxes(folder, engine, is_pooled=False) as cold:
         gateway = Gateway(
-            env=os.environ, vault=folder, user_home=folder, base_url=api.url, ledger=Ledger(folder / "usage.db", time.time),
+            env=os.environ, vault=folder, user_home=folder, base_url=api.url, ledger=UsageStore(folder / "usage.db", time.time),
             limits=MoneyLimits(usd_per_cause=9.0, usd_per_hour=9.0, usd_per_day=9.0), clock=lambda: datetime.now(UTC),
         )  # fmt: skip
         rigs = [_rig(folder, api, gateway, boxes) for boxes in (warm, cold)]
@@ -116,7 +116,7 @@ async def _bare(rig: _Rig, folder: Path) -> float:
 async def _boxed(rig: _Rig, boxes: Sandboxes) -> float:
     begun_at = time.perf_counter()
     async with boxes.prepare(_BOX, is_writable=True) as slot:
-        box = Box(config=_BOX, work=slot.work, home=slot.home, sockets=slot.sockets, is_writable=True)
+        box = RunSandbox(config=_BOX, work=slot.work, home=slot.home, sockets=slot.sockets, is_writable=True)
 
         async def before(_tool: str, _arguments: Mapping[str, object]) -> str | None:
             return None
@@ -124,7 +124,7 @@ async def _boxed(rig: _Rig, boxes: Sandboxes) -> float:
         async def after(_tool: str, _arguments: Mapping[str, object], _result: str) -> str:
             return ""
 
-        return await rig.first_byte(Native(tools=("Read", "Edit", "Bash"), box=box, before=before, after=after), begun_at)
+        return await rig.first_byte(NativeTools(tools=("Read", "Edit", "Bash"), box=box, before=before, after=after), begun_at)
 
 
 def _rig(folder: Path, api: ScriptedMessages, gateway: Gateway, boxes: Sandboxes) -> _Rig:

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from benchmarks.process import Process, daemon, temporary_home, wait
 from benchmarks.report import Figure
 from parachuted.search import Search
-from parachuted.vault import Ignore, Index, Scanner, VaultRoot
+from parachuted.vault import IgnoreRules, Scanner, VaultIndex, VaultRoot
 
 _NOTES = 10_000
 _ROUNDS = 3
@@ -76,8 +76,8 @@ def _make_vault(folder: Path, notes: int, words: Sequence[str]) -> Path:
 def _indexed(vault: Path, folder: Path) -> Figure:
     """All that indexing takes (reading, headings, tags, frontmatter, links) against putting the same texts into one column."""
     texts = [path.read_text("utf-8") for path in sorted(vault.rglob("*.md"))]
-    root, index = VaultRoot(vault), Index()
-    scan = Scanner(root, index, Ignore()).walk(finished=True)
+    root, index = VaultRoot(vault), VaultIndex()
+    scan = Scanner(root, index, IgnoreRules()).walk(finished=True)
     for name in scan.new_folders:
         index.add_folder(name)
     for seen in scan.seen:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from parachuted.agents import OfflineBackend
 from parachuted.config import load_settings
-from parachuted.daemon import Chosen, Daemon
+from parachuted.daemon import BackendChoice, Daemon
 
 
 def bare_walk(folder: str) -> int:
@@ -46,7 +46,7 @@ async def start_seconds(vault: Path, home: Path) -> float:
     settings = load_settings(home, {}, {"vault": str(vault), "port": 0})
     span = 0.0
     begun = time.perf_counter()
-    daemon = Daemon(settings, home, Chosen(backend=OfflineBackend(), reason="for a benchmark", model=None))
+    daemon = Daemon(settings, home, BackendChoice(backend=OfflineBackend(), reason="for a benchmark", model=None))
 
     def ready() -> None:
         nonlocal span

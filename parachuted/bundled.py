@@ -10,11 +10,11 @@ from typing import Literal
 
 from parachuted.errors import NotFoundError
 
-Folder = Literal["hooks", "modules", "vault-template", "systemd", "launchd"]
+BundledFolder = Literal["hooks", "modules", "vault-template", "systemd", "launchd"]
 _PACKAGE = Path(__file__).resolve().parent
 
 
-def bundled_folder(name: Folder, package: Path = _PACKAGE) -> Path:
+def bundled_folder(name: BundledFolder, package: Path = _PACKAGE) -> Path:
     """Where the shipped folder of that name is; raises NotFoundError when the installation lacks it."""
     inside = package / "bundle"
     folder = (inside if inside.is_dir() else package.parent) / name

@@ -18,44 +18,46 @@ from pathlib import Path
 from parachuted.access.look_back import is_looked_back, look_back, set_looked_back
 from parachuted.access.origins import Origins
 from parachuted.access.session_taint import SessionTaints
-from parachuted.agents import Backend, ClaudeSettings, Finding, Limits, choose_backend, describe_credentials, find_credential, make_backend
-from parachuted.agents.at_work import AtWork
-from parachuted.agents.gateway import Gateway, Ledger, MoneyLimits
+from parachuted.agents import (
+    Backend,
+    ClaudeSettings,
+    CredentialSource,
+    RunLimits,
+    choose_backend,
+    describe_credentials,
+    find_credential,
+    make_backend,
+)
+from parachuted.agents.active_runs import ActiveRuns
+from parachuted.agents.gateway import Gateway, MoneyLimits, UsageStore
 from parachuted.agents.heavy import expect_heavy
-from parachuted.agents.permission import Permissions
+from parachuted.agents.permission import PermissionRequests
 from parachuted.agents.sandbox import Sandboxes
-from parachuted.api import RESERVED, Guard, KeyDoor, Mode, Parts, Server, make_app, make_supervisor_app
-from parachuted.bubbling import Reconciler, Reviews, Watches
+from parachuted.api import RESERVED, ApiParts, HostGuard, HttpServer, KeyAuthenticator, Mode, make_app, make_supervisor_app
+from parachuted.audit.files import AUDIT_HEAD, AuditFolder, ChainHeadFile, make_machine_name
+from parachuted.audit.log import AuditLog
+from parachuted.audit.writes import WriteAudit
+from parachuted.bubbling import PendingChanges, Reconciler, WatchRegistry
 from parachuted.config import Settings, is_loopback, listed, paired, set_setting
 from parachuted.context import SessionContexts
 from parachuted.errors import ConfigError, DaemonError, ParachuteError, StorageFailedError
-from parachuted.events import Change, Listeners
-from parachuted.events.audit_file import AUDIT_HEAD, AuditFolder, Head, make_machine_name
-from parachuted.events.audit_log import AuditLog
-from parachuted.events.audit_writes import WriteAudit
+from parachuted.events import Change, ChangeListeners
 from parachuted.events.folder_signal import FolderSignal
 from parachuted.extensions import AgentGround, Ground, make_hooks, make_modules
+from parachuted.history import HistoryPruning, HistoryQueries, Restore, Retention, RetentionLimits, Undo, Why
 from parachuted.hooks.loading import SCRIPTS
-from parachuted.keys import KeyFile, Ring
+from parachuted.keys import KeyFile, KeyRing
 from parachuted.modules.access import VaultParts
-from parachuted.modules.agent_boxes import AgentBoxes
+from parachuted.modules.agent_sandboxes import AgentSandboxes
 from parachuted.processes.beat import next_beat
 from parachuted.search import NoteQuery, Search
-from parachuted.state.elapsed import ElapsedClock, follow_clock
+from parachuted.state.elapsed_clock import ElapsedClock, follow_clock
 from parachuted.suggestions import SuggestionParts, Suggestions
-from parachuted.suggestions.ears import Ears
-from parachuted.tasks import Budget, Causes, Outcome, Queue, Task, Window, Worker
-from parachuted.tasks import Limits as RunLimits
-from parachuted.tools import Aftermath, Curator, Doctor, Migration, Past, Pruning, Restore, Undo, Why
-from parachuted.tools import Parts as CuratorParts
+from parachuted.suggestions.approval_listener import ApprovalListener
+from parachuted.tasks import Budget, Causes, Queue, QuietWindow, RunCountLimits, RunOutcome, Task, Worker
+from parachuted.tools import Curator, CuratorParts, Migration, RunRecovery, VaultDoctor
 from parachuted.tools.vault_checks import check_control_folder
-from parachuted.vault import (
-    Keep,
-    Retention,
-    Store,
-    printable,
-    rescue,
-)
+from parachuted.vault import Store, printable, rescue
 from parachuted.watched_vault import WatchedVault, utc_now
 
 log = logging.getLogger(__name__)
@@ -75,7 +77,7 @@ _STATE_IS_GONE = "the state folder was deleted under the daemon; `parachute rest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class BackendChoice:
     """The backend and, in a sentence, why it is that one; `gateway` is the way of all model calls, where there is one, and `sandboxes` are
     where agents run shells. `elapsed` is the time that the gateway's limits are counted in.
     """
@@ -86,10 +88,10 @@ class Chosen:
     gateway: Gateway | None = None
     sandboxes: Sandboxes | None = None
     elapsed: ElapsedClock | None = None
-    find_logins: Callable[[], Sequence[Finding]] = tuple
+    find_logins: Callable[[], Sequence[CredentialSource]] = tuple
 
 
-def choose_agent(settings: Settings, folder: Path, env: Mapping[str, str], user_home: Path) -> Chosen:
+def choose_agent(settings: Settings, folder: Path, env: Mapping[str, str], user_home: Path) -> BackendChoice:
     """The backend that the settings and the credentials lead to. `folder` is the vault's state folder."""
     elapsed = ElapsedClock(folder / _CLOCK)
     credential = find_credential(env, settings.vault, user_home)
@@ -111,7 +113,7 @@ def choose_agent(settings: Settings, folder: Path, env: Mapping[str, str], user_
         ),
     )
     model = settings.agent.model if name == "claude" else None
-    return Chosen(
+    return BackendChoice(
         backend=made, reason=reason, model=model, gateway=gateway, sandboxes=sandboxes, elapsed=elapsed,
         find_logins=lambda: describe_credentials(env, settings.vault, user_home),
     )  # fmt: skip
@@ -123,7 +125,7 @@ def _make_gateway(settings: Settings, folder: Path, env: Mapping[str, str], user
     limits = MoneyLimits(usd_per_cause=budget.usd_per_cause, usd_per_hour=budget.usd_per_hour, usd_per_day=budget.usd_per_day)
     return Gateway(
         env=env, vault=settings.vault, user_home=user_home, base_url=settings.agent.base_url,
-        ledger=Ledger(folder / "usage.db", elapsed.now), limits=limits, clock=utc_now,
+        ledger=UsageStore(folder / "usage.db", elapsed.now), limits=limits, clock=utc_now,
     )  # fmt: skip
 
 
@@ -150,7 +152,7 @@ class Daemon:
     """One vault's daemon. `run` is its life; `stop` ends it."""
 
     def __init__(
-        self, settings: Settings, home: Path, chosen: Chosen,
+        self, settings: Settings, home: Path, chosen: BackendChoice,
         *, clock: Callable[[], datetime] = utc_now, env: Mapping[str, str] | None = None, watched: WatchedVault | None = None,
     ) -> None:  # fmt: skip
         """Call it on the event loop. Raises DaemonError when another daemon has the home or the vault.
@@ -176,7 +178,7 @@ class Daemon:
         self._keep_elapsed()
         self._first: list[Change] = []
         self.audit = AuditLog(
-            AuditFolder(self._root, make_machine_name(home)), Head(folder / AUDIT_HEAD), clock, keep_days=settings.audit.keep_days,
+            AuditFolder(self._root, make_machine_name(home)), ChainHeadFile(folder / AUDIT_HEAD), clock, keep_days=settings.audit.keep_days,
             written=vault.written, elapsed=self.elapsed.moment,
         )  # fmt: skip
         self._writes = WriteAudit(self.audit, clock)
@@ -201,15 +203,15 @@ class Daemon:
             caught_up=_give_memory_back, is_noticing=lambda: self.noticer.is_noticing,
         )  # fmt: skip
         self._build_gateway()
-        self.at_work = AtWork()
+        self.at_work = ActiveRuns()
         self._build_loop()
-        self._door = KeyDoor(Ring(KeyFile(home), clock), settings.auth_mode, vault.token, self._latest)
+        self._door = KeyAuthenticator(KeyRing(KeyFile(home), clock), settings.auth_mode, vault.token, self._latest)
         self._door.listen(self.at_work.recheck)
         self.is_to_begin_again = False
         self._trimming: asyncio.TimerHandle | None = None
-        self._server: Server | None = None
-        self._supervisor: Server | None = None
-        vault.serve(Listeners(record=self._record, tell=self._tell))
+        self._server: HttpServer | None = None
+        self._supervisor: HttpServer | None = None
+        vault.serve(ChangeListeners(record=self._record, tell=self._tell))
 
     @property
     def port(self) -> int:
@@ -235,10 +237,10 @@ class Daemon:
         settings, clock, bus = self.settings, self.clock, self.bus
         causes = self._causes
         self.origins = Origins(self._state, listed(settings.agent.untrusted), self.index)
-        self.watches = Watches(self._state, self.index, clock)
+        self.watches = WatchRegistry(self._state, self.index, clock)
         self._sessions = SessionContexts(self._state, self.index, clock)
-        self.reviews = Reviews(self._state)
-        window = Window(quiet_s=settings.bubble.quiet_s, longest_s=settings.bubble.max_wait_s)
+        self.reviews = PendingChanges(self._state)
+        window = QuietWindow(quiet_s=settings.bubble.quiet_s, longest_s=settings.bubble.max_wait_s)
         self.queue = Queue(self._state, causes, window, self.watches)
         self.reconciler = Reconciler(
             root=self._root, objects=self._objects, index=self.index, state=self._state, watches=self.watches, reviews=self.reviews,
@@ -252,10 +254,10 @@ class Daemon:
             store=self.store, objects=self._objects, index=self.index, history=self.history, sessions=self._sessions, bus=bus,
             clock=clock, notice=self.noticer.notice, origins=self.origins,
         )  # fmt: skip
-        self._aftermath = Aftermath(
+        self._aftermath = RunRecovery(
             state=self._state, queue=self.queue, reviews=self.reviews, index=self.index, history=self.history, undo=self.undo, clock=clock
         )  # fmt: skip
-        limits = Limits(timeout_s=settings.agent.timeout_s, max_turns=settings.agent.max_turns, max_cost_usd=settings.agent.max_cost_usd)
+        limits = RunLimits(timeout_s=settings.agent.timeout_s, max_turns=settings.agent.max_turns, max_cost_usd=settings.agent.max_cost_usd)
         parts = CuratorParts(
             store=self.store, objects=self._objects, index=self.index, history=self.history, state=self._state, watches=self.watches,
             reviews=self.reviews, causes=causes, queue=self.queue, bus=bus, clock=clock, notice=self.noticer.notice, audit=self.audit,
@@ -266,7 +268,7 @@ class Daemon:
             bus.listen(lambda event: expect_heavy("claude") if event.event == "task.queued" else None)
         bus.listen(lambda event: self._trim_soon() if event.event == "run.finished" else None)
         budget = settings.budget
-        runs = RunLimits(runs_per_hour=budget.runs_per_hour, runs_per_day=budget.runs_per_day, runs_per_cause=budget.runs_per_cause)
+        runs = RunCountLimits(runs_per_hour=budget.runs_per_hour, runs_per_day=budget.runs_per_day, runs_per_cause=budget.runs_per_cause)
         self.budget = Budget(runs, self.history, self._state, self.elapsed.moment)
         self.worker = Worker(
             state=self._state, queue=self.queue, budget=self.budget, bus=bus, clock=clock, perform=self._perform,
@@ -274,7 +276,7 @@ class Daemon:
         )  # fmt: skip
         self._build_suggestions()
         self._build_past()
-        self.permissions = Permissions(bus, clock, settings.agent.ask_s, never=self._state.table("permissions"))
+        self.permissions = PermissionRequests(bus, clock, settings.agent.ask_s, never=self._state.table("permissions"))
         self._build_modules(limits)
 
     def _build_suggestions(self) -> None:
@@ -285,25 +287,25 @@ class Daemon:
                 auto_approve_rate=self.settings.suggestions.auto_approve_rate / 100,
             )
         )  # fmt: skip
-        self._ears = Ears(self.suggestions, self._root, self.bus)
+        self._ears = ApprovalListener(self.suggestions, self._root, self.bus)
 
-    def _make_boxes(self) -> AgentBoxes | None:
+    def _make_boxes(self) -> AgentSandboxes | None:
         if self.chosen.sandboxes is None:
             return None
-        return AgentBoxes(
+        return AgentSandboxes(
             sandboxes=self.chosen.sandboxes, root=self._root, store=self.store, index=self.index, objects=self._objects,
             origins=self.origins, audit=self.audit, notice=self.noticer.notice, user_home=self._ground.user_home, private=(self._home,),
         )  # fmt: skip
 
     def _build_past(self) -> None:
-        self._past = Past(self.store, self._objects, self.history)
+        self._past = HistoryQueries(self.store, self._objects, self.history)
         self._restore = Restore(
             store=self.store, objects=self._objects, history=self.history, clock=self.clock, notice=self.noticer.notice,
             stood_at=self.reconciler.stood_at,
         )  # fmt: skip
-        keep = Keep(days=self.settings.history.keep_days, megabytes=self.settings.history.keep_mb)
+        keep = RetentionLimits(days=self.settings.history.keep_days, megabytes=self.settings.history.keep_mb)
         retention = Retention(history=self.history, objects=self._objects, keep=keep, clock=self.elapsed.moment)
-        self.pruning = Pruning(retention, wanted=self._wanted_texts, clock=self.clock, report=self.problems.set)
+        self.pruning = HistoryPruning(retention, wanted=self._wanted_texts, clock=self.clock, report=self.problems.set)
 
     async def _wanted_texts(self) -> set[str]:
         """The digests of the texts that stand in the vault, and of those that reviews and suggestions begin at."""
@@ -317,7 +319,7 @@ class Daemon:
         wanted |= self.suggestions.bases()
         return wanted | self.reviews.digests()  # last, since what is seen of a text that has changed meanwhile is among these
 
-    def _build_modules(self, limits: Limits) -> None:
+    def _build_modules(self, limits: RunLimits) -> None:
         settings = self.settings
         vault = VaultParts(
             root=self._root, store=self.store, index=self.index, search=self.search, notice=self.noticer.notice, audit=self.audit
@@ -413,18 +415,18 @@ class Daemon:
         self._aftermath.end_lost_runs()
         self._hooks.writes.begin()
         parts = self._api_parts()
-        self._server = Server(make_app(parts))
+        self._server = HttpServer(make_app(parts))
         await self._server.open_at(vault.sockets)
         await self._listen_as_supervisor(parts)
         gc.collect()  # of the import, which leaves a copy of each class that was given slots
         gc.enable()
         gc.freeze()
 
-    async def _listen_as_supervisor(self, parts: Parts) -> None:
+    async def _listen_as_supervisor(self, parts: ApiParts) -> None:
         port = self.settings.api.supervisor_port
         if not port:
             return
-        self._supervisor = Server(make_supervisor_app(parts))
+        self._supervisor = HttpServer(make_supervisor_app(parts))
         try:
             await self._supervisor.open("127.0.0.1", port)
         except DaemonError:
@@ -546,23 +548,23 @@ class Daemon:
         with self._hooks.listening.about(change):
             self.bus.publish(f"file.{change.kind}", **data)
 
-    async def _perform(self, task: Task) -> Outcome:
+    async def _perform(self, task: Task) -> RunOutcome:
         return await self._curator.perform(task)
 
-    def _api_parts(self) -> Parts:
+    def _api_parts(self) -> ApiParts:
         cost = self.settings.agent.max_cost_usd if self.chosen.backend.name != "offline" else 0.0
-        return Parts(
+        return ApiParts(
             vault=self.settings.vault, root=self._root, store=self.store, objects=self._objects, notice=self.noticer.notice,
             home=self._home, hooks=self.hooks, trust=self._trust, modules=self.modules, suggestions=self.suggestions, door=self._door,
             permissions=self.permissions, origins=self.origins,
             at_work=self.at_work, agents=self.agents,
             set_auth_mode=self._set_auth_mode, audit=self.audit,
-            guard=Guard(hosts=listed(self.settings.api.hosts), origins=listed(self.settings.api.cors_origins)),
+            guard=HostGuard(hosts=listed(self.settings.api.hosts), origins=listed(self.settings.api.cors_origins)),
             index=self.index, search=self.search, history=self.history, bus=self.bus, problems=self.problems, watches=self.watches,
             reviews=self.reviews, sessions=self._sessions, migration=self._migration,
             reconciler=self.reconciler, queue=self.queue, worker=self.worker, budget=self.budget, undo=self.undo,
             why=Why(self.store, self._objects, self.history), past=self._past, restore=self._restore, pruning=self.pruning,
-            rescan=self._rescan, check_notes=Doctor(self.store, self.index).check_notes,
+            rescan=self._rescan, check_notes=VaultDoctor(self.store, self.index).check_notes,
             check_control_folder=lambda: check_control_folder(self._root, self.audit.folder, self.audit.head),
             gateway=self.gateway, sandboxes=self.chosen.sandboxes,
             clock=self.clock, elapsed=self.elapsed.moment, started=self.clock(),

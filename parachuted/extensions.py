@@ -10,31 +10,31 @@ from pathlib import Path
 
 from parachuted.access.origins import Origins
 from parachuted.access.session_taint import SessionTaints
-from parachuted.agents import Backend, Limits
-from parachuted.agents.at_work import AtWork
-from parachuted.agents.permission import Permissions
+from parachuted.agents import Backend, RunLimits
+from parachuted.agents.active_runs import ActiveRuns
+from parachuted.agents.permission import PermissionRequests
+from parachuted.audit.events import AuditRecorder
 from parachuted.events import Bus, Event, Problems
-from parachuted.events.audit import Recorder as AuditRecorder
-from parachuted.hooks import Approvals, HookError, Hooks, Listening, Recorder, Runner, Writes
+from parachuted.hooks import HookApprovals, HookError, HookEventListener, HookRunner, HookRunRecorder, Hooks, WriteHooks
 from parachuted.modules.access import VaultParts
-from parachuted.modules.agent_desk import AgentDesk
-from parachuted.modules.agent_parts import AgentParts, Boxes, Standing
-from parachuted.modules.approved import Approved
-from parachuted.modules.cage import Cages, Sandbox
-from parachuted.modules.cgroup import Cgroups
-from parachuted.modules.given import Sources, make_services
+from parachuted.modules.agent_parts import AgentParts, ModuleTrust, SandboxProvider
+from parachuted.modules.agent_service import AgentService
+from parachuted.modules.hosting.cgroup import Cgroups
+from parachuted.modules.hosting.isolation import IsolationFactory, Sandbox
+from parachuted.modules.hosting.manager import ModuleManager
+from parachuted.modules.hosting.module_context import ModuleContextSources, make_services
+from parachuted.modules.hosting.module_host import ModuleHost
+from parachuted.modules.hosting.running_module import RunningModule
+from parachuted.modules.hosting.system_files import SystemFiles
 from parachuted.modules.maintenance import NAME, maintenance
-from parachuted.modules.manager import Modules
-from parachuted.modules.prompts import Prompts
-from parachuted.modules.running import Running
+from parachuted.modules.registry.approvals import ModuleApprovals
+from parachuted.modules.registry.approved import ApprovedModule
+from parachuted.modules.registry.prompts import ModulePrompts
 from parachuted.modules.services import Services
-from parachuted.modules.system_files import SystemFiles
-from parachuted.modules.trust import Trust
-from parachuted.modules.worker import Worker
-from parachuted.state import State
+from parachuted.state import StateStore
 from parachuted.suggestions import Suggestions
 from parachuted.tasks import Budget, Causes
-from parachuted.vault import History, Objects, printable
+from parachuted.vault import History, ObjectStore, printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Ground:
     bus: Bus
     problems: Problems
     causes: Causes
-    objects: Objects
+    objects: ObjectStore
 
     def root_of(self, cause: str) -> str | None:
         """The file that a cause began with."""
@@ -63,9 +63,9 @@ class HookParts:
     """The hooks, what asks them before the vault is written, and what tells them of the bus."""
 
     hooks: Hooks
-    runner: Runner
-    writes: Writes
-    listening: Listening
+    runner: HookRunner
+    writes: WriteHooks
+    listening: HookEventListener
 
     async def close(self) -> None:
         """Ask and tell nobody any more."""
@@ -80,15 +80,15 @@ def make_hooks(ground: Ground, *, concurrency: int, fails_closed: bool, must_app
     def failed(error: HookError) -> None:
         ground.bus.publish("hook.failed", hook=error.hook, event=error.event, error=error.message)
 
-    runner = Runner(concurrency)
+    runner = HookRunner(concurrency)
     hooks = Hooks(
-        home=ground.home, vault=ground.vault, runner=runner, approvals=Approvals(ground.home), recorder=Recorder(ground.folder / "hooks"),
+        home=ground.home, vault=ground.vault, runner=runner, approvals=HookApprovals(ground.home), recorder=HookRunRecorder(ground.folder / "hooks"),
         clock=ground.clock, report=ground.problems.set, env=ground.env, fails_closed=fails_closed, must_approve=must_approve,
         on_error=failed,
     )  # fmt: skip
     loop = asyncio.get_running_loop()
-    writes = Writes(hooks, vault=ground.vault, loop=loop, clock=ground.clock, root_of=ground.root_of)
-    listening = Listening(
+    writes = WriteHooks(hooks, vault=ground.vault, loop=loop, clock=ground.clock, root_of=ground.root_of)
+    listening = HookEventListener(
         ground.bus, hooks, vault=ground.vault, objects=ground.objects, root_of=ground.root_of, report=ground.problems.set
     )  # fmt: skip
     return HookParts(hooks=hooks, runner=runner, writes=writes, listening=listening)
@@ -100,46 +100,46 @@ class AgentGround:
 
     backend: Backend
     model: str | None
-    limits: Limits
+    limits: RunLimits
     budget: Budget
     history: History
     audit: AuditRecorder
     is_paused: Callable[[], bool]
     concurrency: int
-    at_work: AtWork
+    at_work: ActiveRuns
     taints: SessionTaints
-    boxes: Boxes | None = None
+    boxes: SandboxProvider | None = None
     origins: Origins | None = None
     suggestions: Suggestions | None = None
-    permissions: Permissions | None = None
+    permissions: PermissionRequests | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleParts:
     """Which modules may run, those that do, what holds those that nobody trusts, and where a person asks for an agent."""
 
-    trust: Trust
-    modules: Modules
-    cages: Cages
-    agents: AgentDesk
+    trust: ModuleApprovals
+    modules: ModuleManager
+    cages: IsolationFactory
+    agents: AgentService
 
 
 def make_modules(
-    ground: Ground, hooks: Hooks, vault: VaultParts, agents: AgentGround, state: State, *, sandbox: Sandbox, preferred: Mapping[str, str],
+    ground: Ground, hooks: Hooks, vault: VaultParts, agents: AgentGround, state: StateStore, *, sandbox: Sandbox, preferred: Mapping[str, str],
     reserved: frozenset[str],
 ) -> ModuleParts:  # fmt: skip
     """The modules of that vault. `reserved` are the core's own words below /api."""
-    trust = Trust(ground.home, ground.vault, env=ground.env, reserved=reserved)
+    trust = ModuleApprovals(ground.home, ground.vault, env=ground.env, reserved=reserved)
     secret = (ground.home, ground.vault, ground.user_home)
-    cages = Cages(sandbox=sandbox, run=ground.home / "run" / "modules", secret=secret, env=ground.env, cgroups=Cgroups.find())
+    cages = IsolationFactory(sandbox=sandbox, run=ground.home / "run" / "modules", secret=secret, env=ground.env, cgroups=Cgroups.find())
 
-    def services_for(approved: Approved) -> Services:
+    def services_for(approved: ApprovedModule) -> Services:
         return make_services(approved, sources)  # which are made of the modules themselves, below
 
-    def worker_for(approved: Approved, services: Services) -> Running:
-        return Worker(approved, services, cages)
+    def worker_for(approved: ApprovedModule, services: Services) -> RunningModule:
+        return ModuleHost(approved, services, cages)
 
-    modules = Modules(
+    modules = ModuleManager(
         trust=trust, make_services=services_for, start_worker=worker_for, bus=ground.bus, asker=hooks, vault=ground.vault,
         clock=ground.clock, report=ground.problems.set, preferred=preferred, audit=agents.audit, state=state, origins=agents.origins,
     )  # fmt: skip
@@ -149,28 +149,28 @@ def make_modules(
         asker=hooks, is_paused=agents.is_paused, room=asyncio.Semaphore(agents.concurrency),
         tools=modules.tools, call_tool=modules.call_tool,
         standing=lambda name: _standing(modules.approved(name)), declared=modules.agents_of,
-        said=Prompts(ground.home).get, at_work=agents.at_work, taints=agents.taints, boxes=agents.boxes,
+        said=ModulePrompts(ground.home).get, at_work=agents.at_work, taints=agents.taints, boxes=agents.boxes,
         origins=agents.origins, suggestions=agents.suggestions, permissions=agents.permissions,
     )  # fmt: skip
-    sources = Sources(
+    sources = ModuleContextSources(
         vault=vault, agents=agent_parts, state=ground.folder / "modules", clock=ground.clock,
         publish=modules.publish, wrote=modules.wrote, interface=modules.interface,
     )  # fmt: skip
 
     ground.bus.listen(lambda event: _end_runs(event, agents.at_work))
     core = {NAME: maintenance(SystemFiles(ground.home, ground.vault).tools)}
-    return ModuleParts(trust=trust, modules=modules, cages=cages, agents=AgentDesk(agent_parts, vault, modules.approved, core))
+    return ModuleParts(trust=trust, modules=modules, cages=cages, agents=AgentService(agent_parts, vault, modules.approved, core))
 
 
-def _standing(approved: Approved | None) -> Standing:
+def _standing(approved: ApprovedModule | None) -> ModuleTrust:
     return (
-        Standing(is_trusted=False)
+        ModuleTrust(is_trusted=False)
         if approved is None
-        else Standing(is_trusted=approved.trust != "untrusted", provides=approved.manifest.provides)
+        else ModuleTrust(is_trusted=approved.trust != "untrusted", provides=approved.manifest.provides)
     )
 
 
-def _end_runs(event: Event, at_work: AtWork) -> None:
+def _end_runs(event: Event, at_work: ActiveRuns) -> None:
     """A module that serves no more has no agents at work: it was switched off, or what it may was changed."""
     if event.event == "module.disabled":
         name = event.data["name"]

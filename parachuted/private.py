@@ -13,12 +13,12 @@ from pathlib import Path
 _OTHERS_MAY_WRITE, _OTHERS_MAY_ANYTHING = 0o022, 0o077
 
 
-class UntrustedError(Exception):
+class UntrustedFileError(Exception):
     """The file cannot be read, or not be believed; the message says why."""
 
 
 def read_private(path: Path, limit: int, *, is_secret: bool = False) -> str | None:
-    """The text of a file by which something is allowed; None: there is none. Raises UntrustedError.
+    """The text of a file by which something is allowed; None: there is none. Raises UntrustedFileError.
 
     Others may not have been able to change it, nor, where it is secret, to read it.
     """
@@ -29,13 +29,13 @@ def read_private(path: Path, limit: int, *, is_secret: bool = False) -> str | No
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise UntrustedError(f"{path.name} cannot be read ({error.strerror})") from error
+        raise UntrustedFileError(f"{path.name} cannot be read ({error.strerror})") from error
     if len(data) > limit:
-        raise UntrustedError(f"{path.name} is larger than {limit // 1024} KB")
+        raise UntrustedFileError(f"{path.name} is larger than {limit // 1024} KB")
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise UntrustedError(f"{path.name} is not UTF-8 text") from error
+        raise UntrustedFileError(f"{path.name} is not UTF-8 text") from error
 
 
 def mark_of(at: os.stat_result) -> tuple[int, ...]:
@@ -99,9 +99,9 @@ def replace_private(path: Path, data: bytes) -> None:
 
 def _check(name: str, at: os.stat_result, *, is_secret: bool) -> None:
     if not stat.S_ISREG(at.st_mode) or at.st_uid not in {os.geteuid(), 0}:
-        raise UntrustedError(f"{name} is no file of yours")
+        raise UntrustedFileError(f"{name} is no file of yours")
     if at.st_mode & (_OTHERS_MAY_ANYTHING if is_secret else _OTHERS_MAY_WRITE):
-        raise UntrustedError(f"others may {'read or ' if is_secret else ''}change {name}; `chmod 600` on it mends that")
+        raise UntrustedFileError(f"others may {'read or ' if is_secret else ''}change {name}; `chmod 600` on it mends that")
 
 
 def _private(path: str, flags: int) -> int:

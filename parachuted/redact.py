@@ -31,7 +31,7 @@ def _replaced(found: re.Match[str]) -> str:
     return kept + SHOWN + ("@" if kept == "://" else "")
 
 
-class Veil:
+class Redactor:
     """Covers known secrets in what passes in pieces, wherever the pieces' borders are. As long afterwards as before."""
 
     def __init__(self, secrets: Iterable[str]) -> None:

@@ -15,17 +15,17 @@ from typing import Self, TypeAlias
 
 from aiohttp import web
 
-from parachuted.agents import Called, Finished, Job, Said, Step, call_tool
+from parachuted.agents import Job, RunResult, Step, TextStep, ToolCallStep, call_tool
 from parachuted.errors import AgentFailedError
-from parachuted.modules.alone import Alone, running_module
+from parachuted.modules.hosting.harness import ModuleHarness, running_module
 
 __all__ = [
-    "Alone",
+    "ApiRefusal",
     "Block",
     "Delay",
-    "Refusal",
+    "ModuleHarness",
+    "RecordedRequest",
     "Reply",
-    "Request",
     "Script",
     "ScriptedBackend",
     "ScriptedMessages",
@@ -72,12 +72,12 @@ class Reply:
     usage: Mapping[str, int] = field(default_factory=dict)
     cut: bool = False
     stop_reason: str | None = None
-    error: Refusal | None = None
+    error: ApiRefusal | None = None
     error_after: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class ApiRefusal:
     """An HTTP error of the API."""
 
     status: int
@@ -95,7 +95,7 @@ class Delay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class RecordedRequest:
     """One request as it arrived; `body` is empty where there was none."""
 
     method: str
@@ -104,7 +104,7 @@ class Request:
     body: Mapping[str, object]
 
 
-Turn: TypeAlias = "Sequence[Block] | Reply | Refusal | Delay | Callable[[Request], Turn]"
+Turn: TypeAlias = "Sequence[Block] | Reply | ApiRefusal | Delay | Callable[[RecordedRequest], Turn]"
 
 
 def say(text: str) -> Text:
@@ -117,7 +117,7 @@ def use(tool: str, **arguments: object) -> ToolUse:
     return ToolUse(name=_SEEN_PREFIX + tool, input=arguments)
 
 
-_NO_MORE = Refusal(status=400, kind="invalid_request_error", message="the script has ended")
+_NO_MORE = ApiRefusal(status=400, kind="invalid_request_error", message="the script has ended")
 
 
 class ScriptedMessages:
@@ -127,7 +127,7 @@ class ScriptedMessages:
     """
 
     def __init__(self, turns: Sequence[Turn] = ()) -> None:
-        self.requests: list[Request] = []
+        self.requests: list[RecordedRequest] = []
         self.url = ""
         self._turns = list(turns)
         self._ids = count(1)
@@ -138,7 +138,7 @@ class ScriptedMessages:
         self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
 
     @property
-    def asked(self) -> list[Request]:
+    def asked(self) -> list[RecordedRequest]:
         """The requests for an answer of the model."""
         return [request for request in self.requests if request.path == "/v1/messages"]
 
@@ -156,9 +156,9 @@ class ScriptedMessages:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self._runner.cleanup()
 
-    async def _record(self, request: web.Request) -> Request:
+    async def _record(self, request: web.Request) -> RecordedRequest:
         raw = await request.read()
-        seen = Request(method=request.method, path=request.path, headers=dict(request.headers), body=json.loads(raw) if raw else {})
+        seen = RecordedRequest(method=request.method, path=request.path, headers=dict(request.headers), body=json.loads(raw) if raw else {})
         self.requests.append(seen)
         return seen
 
@@ -173,7 +173,7 @@ class ScriptedMessages:
     async def _messages(self, request: web.Request) -> web.StreamResponse:
         seen = await self._record(request)
         turn = self._turns.pop(0) if self._turns else _NO_MORE
-        while not isinstance(turn, Reply | Refusal):
+        while not isinstance(turn, Reply | ApiRefusal):
             if isinstance(turn, Delay):
                 await asyncio.sleep(turn.seconds)
                 turn = turn.then
@@ -181,11 +181,11 @@ class ScriptedMessages:
                 turn = turn(seen) if callable(turn) else Reply(blocks=tuple(turn))
         if isinstance(turn, Reply) and turn.error is not None and not seen.body.get("stream"):
             turn = turn.error
-        if isinstance(turn, Refusal):
+        if isinstance(turn, ApiRefusal):
             return web.json_response(_error(turn), status=turn.status, headers=dict(turn.headers))
         return await self._answer(request, seen, turn)
 
-    async def _answer(self, request: web.Request, seen: Request, reply: Reply) -> web.StreamResponse:
+    async def _answer(self, request: web.Request, seen: RecordedRequest, reply: Reply) -> web.StreamResponse:
         number = next(self._ids)
         message = _message(reply, number=number, model=str(seen.body.get("model")))
         if not seen.body.get("stream"):
@@ -203,7 +203,7 @@ class ScriptedMessages:
         return response
 
 
-def _error(refusal: Refusal) -> dict[str, object]:
+def _error(refusal: ApiRefusal) -> dict[str, object]:
     return {"type": "error", "error": {"type": refusal.kind, "message": refusal.message}}
 
 
@@ -285,7 +285,7 @@ class ScriptedBackend:
                 yield step
         except TimeoutError:
             problem = "the agent ran out of time and was ended"
-        yield Finished(cost_usd=self._cost_usd, input_tokens=0, output_tokens=0, turns=turns, session_id=f"scripted-{job.watcher}")
+        yield RunResult(cost_usd=self._cost_usd, input_tokens=0, output_tokens=0, turns=turns, session_id=f"scripted-{job.watcher}")
         if problem is not None:
             raise AgentFailedError(problem)
 
@@ -295,7 +295,7 @@ class ScriptedBackend:
 
 async def _play(job: Job, block: Block) -> Step:
     if isinstance(block, Text):
-        return Said(text=block.text)
+        return TextStep(text=block.text)
     name = block.name.removeprefix(_SEEN_PREFIX)
     arguments = block.input if isinstance(block.input, Mapping) else {}
-    return Called(tool=name, arguments=arguments, result=await call_tool(job.tools, name, block.input))
+    return ToolCallStep(tool=name, arguments=arguments, result=await call_tool(job.tools, name, block.input))

@@ -18,12 +18,12 @@ from pathlib import Path
 from parachuted import __version__
 from parachuted.config import Settings
 from parachuted.errors import DaemonError
-from parachuted.events import Bus, Change, Keeper, Listeners, Looker, Noticer, Problems, load_ignore, make_watcher
+from parachuted.events import Bus, Change, ChangeCommitter, ChangeDetector, ChangeListeners, DiskScan, Problems, load_ignore, make_watcher
 from parachuted.listening import listening_sockets
 from parachuted.presence import Presence
 from parachuted.state import open_state
 from parachuted.times import time_of
-from parachuted.vault import History, Index, Objects, Recovery, Scanner, Snapshot, VaultRoot
+from parachuted.vault import History, IndexSnapshot, ObjectStore, Recovery, Scanner, VaultIndex, VaultRoot
 from parachuted.vault_state import no_vault, state_folder
 
 _LOCAL_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where this machine reaches what listens on every address
@@ -55,19 +55,19 @@ class WatchedVault:
         self.root = VaultRoot(settings.vault)
         self.journal = self.folder / "state.journal"
         self.state = open_state(self.journal)
-        self.objects = Objects(self.folder / "objects")
+        self.objects = ObjectStore(self.folder / "objects")
         self.history = History(self.folder / "history.db")
         self.written = self.history.last_write()
-        self._snapshot = Snapshot(self.folder)
+        self._snapshot = IndexSnapshot(self.folder)
         self.is_first_contact = False
         self.index = self._load_index()
         watcher = make_watcher(self.root.folder, settings.watch.engine)
-        self.noticer = Noticer(
-            looker=Looker(self.root, Scanner(self.root, self.index, load_ignore(self.root)), watcher),
-            keeper=Keeper(self.index, self._snapshot, self.history, Listeners(record=self._record, tell=self._tell), clock),
+        self.noticer = ChangeDetector(
+            looker=DiskScan(self.root, Scanner(self.root, self.index, load_ignore(self.root)), watcher),
+            keeper=ChangeCommitter(self.index, self._snapshot, self.history, ChangeListeners(record=self._record, tell=self._tell), clock),
             watcher=watcher, problems=self.problems, full_every_s=settings.scan.full_every_s,
         )  # fmt: skip
-        self._listeners: Listeners | None = None
+        self._listeners: ChangeListeners | None = None
         self._loader: Callable[[], Awaitable[None]] | None = None
         self.token = secrets.token_urlsafe(32)
         self.stopping = asyncio.Event()
@@ -79,7 +79,7 @@ class WatchedVault:
         """The port that is listened on; 0 before `listen`."""
         return int(self.sockets[0].getsockname()[1]) if self.sockets else 0
 
-    def _load_index(self) -> Index:
+    def _load_index(self) -> VaultIndex:
         """The index of the last life; without the state that goes with it, first contact."""
         known = self.state.table("control").take("baseline")
         index = self._snapshot.load() if known is not None else None
@@ -88,9 +88,9 @@ class WatchedVault:
         for number, problem in enumerate(self.state.problems):
             self.problems.set(f"state:{number}", problem)
         self.is_first_contact = index is None
-        return index if index is not None else Index()
+        return index if index is not None else VaultIndex()
 
-    def serve(self, listeners: Listeners) -> None:
+    def serve(self, listeners: ChangeListeners) -> None:
         """Tell these of each change from now on."""
         self._listeners = listeners
 

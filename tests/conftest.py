@@ -15,7 +15,7 @@ import pytest
 from parachuted.agents import Backend, OfflineBackend
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.config import load_settings
-from parachuted.daemon import Chosen, Daemon, utc_now
+from parachuted.daemon import BackendChoice, Daemon, utc_now
 from tests.engine import WITHOUT, an_engine
 from tests.stories.life import Life, Live
 
@@ -89,7 +89,7 @@ def live(vault: Path, home: Path) -> Live:
     ) -> AsyncIterator[Life]:  # fmt: skip
         chosen = {"vault": str(vault), "port": 0, "bubble.quiet_s": 0.05, **{key.replace("__", "."): value for key, value in flags.items()}}
         settings = load_settings(home, {}, chosen)
-        daemon = Daemon(settings, home, Chosen(backend=backend or OfflineBackend(), reason="for a test", model=None), clock=clock)
+        daemon = Daemon(settings, home, BackendChoice(backend=backend or OfflineBackend(), reason="for a test", model=None), clock=clock)
         life = Life(daemon=daemon, vault=vault)
         daemon.bus.listen(life.events.append)
         ready = asyncio.Event()

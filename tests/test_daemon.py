@@ -13,7 +13,7 @@ import pytest
 
 from parachuted.agents import Job, OfflineBackend, Step
 from parachuted.config import load_settings
-from parachuted.daemon import Chosen, Daemon, choose_agent
+from parachuted.daemon import BackendChoice, Daemon, choose_agent
 from parachuted.errors import DaemonError
 from parachuted.vault_state import state_folder
 from tests.stories.life import Life, Live, note, save
@@ -51,7 +51,7 @@ def state(home: Path) -> Path:
 
 def daemon(home: Path, **flags: object) -> Daemon:
     settings = load_settings(home, {}, {"port": 0, **flags})
-    return Daemon(settings, home, Chosen(backend=OfflineBackend(), reason="for a test", model=None))
+    return Daemon(settings, home, BackendChoice(backend=OfflineBackend(), reason="for a test", model=None))
 
 
 async def changed(life: Life, focus: str) -> None:

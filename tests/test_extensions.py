@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from tests.api.calls import call, get, post, refused
-from tests.api.test_modules import EXAMPLES, install
+from tests.api.routes.test_modules import EXAMPLES, install
 from tests.stories.life import Live, note, save
 
 

@@ -16,8 +16,8 @@ import pytest
 
 from parachuted.bundled import bundled_folder
 from parachuted.events import CATALOG
-from parachuted.hooks import Approvals, Hooks, Occurrence, Recorder, Runner, Writes, document, load_hooks
-from parachuted.vault import Author, Intent, VaultPath
+from parachuted.hooks import HookApprovals, HookEvent, HookRunner, HookRunRecorder, Hooks, WriteHooks, load_hooks, yaml_nodes
+from parachuted.vault import Author, VaultPath, WriteIntent
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "hooks/README.md").read_text("utf-8")
@@ -53,9 +53,9 @@ def user(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def hooks(user: Path, vault: Path) -> AsyncIterator[Hooks]:
-    runner, home = Runner(), user / ".parachute"
+    runner, home = HookRunner(), user / ".parachute"
     made = Hooks(
-        home=home, vault=vault, runner=runner, approvals=Approvals(home), recorder=Recorder(home / "run/hooks"), clock=lambda: NOON,
+        home=home, vault=vault, runner=runner, approvals=HookApprovals(home), recorder=HookRunRecorder(home / "run/hooks"), clock=lambda: NOON,
         report=lambda _subject, _problem: None, env={"PATH": os.environ["PATH"], "HOME": str(user)},
     )  # fmt: skip
     yield made
@@ -96,7 +96,7 @@ async def test_the_first_hook_does_what_it_says(hooks: Hooks, user: Path, vault:
 
     async def asked(actor: str, path: str) -> tuple[bool, str]:
         data = {"actor": actor, "path": path}
-        decision = await hooks.ask(Occurrence(event="write.before", at=NOON, data=data, vault=vault))
+        decision = await hooks.ask(HookEvent(event="write.before", at=NOON, data=data, vault=vault))
         return decision.allowed, decision.reason
 
     async with asyncio.timeout(30):
@@ -114,7 +114,7 @@ async def test_the_example_in_python_refuses_what_it_says(hooks: Hooks, user: Pa
 
     async def asked(content: str) -> tuple[bool, str]:
         data = {"tool_name": "update_context", "tool_input": {"content": content}, "tool_use_id": "t"}
-        decision = await hooks.ask(Occurrence(event="tool.before", at=NOON, data=data, vault=vault))
+        decision = await hooks.ask(HookEvent(event="tool.before", at=NOON, data=data, vault=vault))
         return decision.allowed, decision.reason
 
     async with asyncio.timeout(30):
@@ -126,12 +126,12 @@ class Ear:
     """Hooks that are asked from a thread, and keep what they were asked."""
 
     def __init__(self) -> None:
-        self.asked: list[Occurrence] = []
+        self.asked: list[HookEvent] = []
 
     def wants(self, event: str) -> bool:
         return event == "write.before"
 
-    def ask_from_thread(self, occurrence: Occurrence, _loop: asyncio.AbstractEventLoop) -> object:
+    def ask_from_thread(self, occurrence: HookEvent, _loop: asyncio.AbstractEventLoop) -> object:
         self.asked.append(occurrence)
         return type("Yes", (), {"allowed": True})()
 
@@ -140,13 +140,13 @@ async def test_what_a_hook_reads_has_the_shape_that_is_shown():
     (shown,) = map(json.loads, blocks("json"))
     ear = Ear()
     loop, vault = asyncio.get_running_loop(), Path("/home/me/Parachute")
-    writes = Writes(ear, vault=vault, loop=loop, clock=lambda: NOON, root_of=lambda _cause: "Journal/today.md")
-    intent = Intent(
+    writes = WriteHooks(ear, vault=vault, loop=loop, clock=lambda: NOON, root_of=lambda _cause: "Journal/today.md")
+    intent = WriteIntent(
         path=VaultPath("Projects/garden/AGENTS.md"), author=Author(by="curator", run="r-20260106-1", causes=("c-20260106-1",)),
         operation="ReplaceSection", base="4", digest="a", texts=lambda: (b"# Garden\n", b"---\nstatus: draft\n---\n# Garden\n"),
     )  # fmt: skip
     writes.ask(intent)
-    told = json.loads(json.dumps(document(ear.asked[0])))
+    told = json.loads(json.dumps(yaml_nodes(ear.asked[0])))
     varying = {"diff", "data"}
 
     assert {key: value for key, value in told.items() if key not in varying | {"transcript_path"}} == {

@@ -16,11 +16,11 @@ import pytest
 import parachuted.modules
 from parachuted.cli.parser import make_parser
 from parachuted.modules import AgentConfig, Module, SandboxConfig, VaultAccess
-from parachuted.modules.arguments import plan
-from parachuted.modules.declared import describe, resolve_handler
-from parachuted.modules.manifest import Manifest, read_manifest
-from parachuted.modules.skeleton import new_module
-from parachuted.testing import Alone, running_module
+from parachuted.modules.registry.arguments import plan
+from parachuted.modules.registry.declaration import describe, resolve_handler
+from parachuted.modules.registry.manifest import Manifest, read_manifest
+from parachuted.modules.registry.skeleton import new_module
+from parachuted.testing import ModuleHarness, running_module
 from tests.modules.paper import Paper, loaded
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -134,7 +134,9 @@ async def test_the_whole_module_works(tmp_path: Path):
 
 def test_what_a_test_can_do_is_told():
     told = {found[0]: found[1] for row in table("of what `running_module` gives") if (found := re.findall(r"`(\w+)\(?([^)`]*)", row[0])[0])}
-    methods = {name: function for name, function in vars(Alone).items() if inspect.isfunction(function) and not name.startswith("_")}
+    methods = {
+        name: function for name, function in vars(ModuleHarness).items() if inspect.isfunction(function) and not name.startswith("_")
+    }
 
     assert {name: parameters for name, parameters in told.items() if parameters} == {
         name: ", ".join(list(inspect.signature(function).parameters)[1:]) for name, function in methods.items()

@@ -16,14 +16,14 @@ from parachuted.config import load_settings, set_setting
 from parachuted.config.file import read_file, write_file
 from parachuted.errors import ConfigError
 from parachuted.hooks import load_hooks
-from parachuted.modules.tree import TreeRefusedError, read_tree
+from parachuted.modules.registry.module_tree import TreeRefusedError, read_tree
 from parachuted.private import is_in
-from parachuted.tools.outside import copy_outside
-from parachuted.vault.ignore import Ignore
-from parachuted.vault.index import Index
+from parachuted.tools.outside_copies import copy_outside
+from parachuted.vault.ignore import IgnoreRules
+from parachuted.vault.index import VaultIndex
 from parachuted.vault.root import VaultRoot
-from parachuted.vault.seen import Scan
-from parachuted.vault.walk import Walk
+from parachuted.vault.scan_findings import ScanFindings
+from parachuted.vault.walk import VaultWalk
 
 HOOKS = "hooks: {Stop: [{type: command, command: x}]}\n"
 
@@ -43,11 +43,11 @@ def write(path: Path, text: str, *, mode: int = 0o600) -> Path:
     return path
 
 
-def walked(vault: Path, ignore: str = "") -> tuple[Index, Scan]:
+def walked(vault: Path, ignore: str = "") -> tuple[VaultIndex, ScanFindings]:
     """What one walk finds, and the index that knows it."""
-    index, scan = Index(), Scan()
-    Walk(
-        root=VaultRoot(vault), index=index, ignore=Ignore(ignore), scan=scan, enter=lambda _: None, settle_ns=0, is_strict=True
+    index, scan = VaultIndex(), ScanFindings()
+    VaultWalk(
+        root=VaultRoot(vault), index=index, ignore=IgnoreRules(ignore), scan=scan, enter=lambda _: None, settle_ns=0, is_strict=True
     ).below("")  # fmt: skip
     for seen in scan.seen:
         index.set(seen.path, seen.new)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.private import UntrustedError, locked, mark_at, read_private, replace_private
+from parachuted.private import UntrustedFileError, locked, mark_at, read_private, replace_private
 
 
 def test_a_file_is_replaced_and_becomes_its_owner_s_alone(tmp_path: Path):
@@ -65,7 +65,7 @@ def test_what_others_may_have_written_is_not_believed(tmp_path: Path, mode: int,
     file.chmod(mode)
     before = mark_at(file)
 
-    with pytest.raises(UntrustedError, match=r"change modules\.yaml; `chmod 600` on it mends that"):
+    with pytest.raises(UntrustedFileError, match=r"change modules\.yaml; `chmod 600` on it mends that"):
         read_private(file, 10, is_secret=is_secret)
     file.chmod(0o600)
     assert read_private(file, 10, is_secret=is_secret) == "a: 1"
@@ -78,7 +78,7 @@ def test_what_is_no_file_or_too_much_or_no_text_is_not_believed(tmp_path: Path):
     replace_private(tmp_path / "bytes", b"\xff")
 
     for name, why in (("pipe", "is no file of yours"), ("long", "is larger than 2 KB"), ("bytes", "is not UTF-8 text")):
-        with pytest.raises(UntrustedError, match=f"{name} {why}"):
+        with pytest.raises(UntrustedFileError, match=f"{name} {why}"):
             read_private(tmp_path / name, 2048)
 
 

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.access.granting import build_grant
+from parachuted.access.patterns import grant_of
 from parachuted.bubbling.patterns import parse_declaration, parse_pattern
 from parachuted.bundled import bundled_folder
 from parachuted.cli import FAILED, NO_DAEMON, WRONG_USE
 from parachuted.cli.parser import make_parser
-from parachuted.grants.granting import build_grant
-from parachuted.grants.patterns import grant_of
-from parachuted.modules.manifest import read_manifest
+from parachuted.modules.registry.manifest import read_manifest
 from tests.stories.life import Live
 
 ROOT = Path(__file__).resolve().parent.parent

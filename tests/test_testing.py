@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 import aiohttp
 import pytest
 
-from parachuted.agents import Called, Finished, Job, Limits, Said, Tool, ToolResult
+from parachuted.agents import Job, RunLimits, RunResult, TextStep, Tool, ToolCallStep, ToolResult
 from parachuted.errors import AgentFailedError
-from parachuted.testing import Delay, Refusal, Reply, ScriptedBackend, ScriptedMessages, ToolUse, say, use
+from parachuted.testing import ApiRefusal, Delay, Reply, ScriptedBackend, ScriptedMessages, ToolUse, say, use
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ async def test_an_answer_is_a_stream_of_events(ask):
 
 async def test_a_turn_can_refuse_wait_or_be_made_from_the_request(ask):
     turns = [
-        Refusal(status=529, kind="overloaded_error", headers={"Retry-After": "3"}),
+        ApiRefusal(status=529, kind="overloaded_error", headers={"Retry-After": "3"}),
         Delay(seconds=0.05, then=[say("late")]),
         lambda request: [say(f"you are {request.headers['User-Agent'][:6]}")],
     ]
@@ -97,7 +97,9 @@ def make_job(**limits):
     tool = Tool(name="read_context", description="reads", schema={"type": "object", "required": ["file_path"]}, call=read)
     usual = {"timeout_s": 5, "max_turns": 5, "max_cost_usd": 1.0}
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    return Job(id="1", watcher="A.md", system_prompt="", prompt="p", tools=(tool,), limits=Limits(**{**usual, **limits}), changes=(), at=at)
+    return Job(
+        id="1", watcher="A.md", system_prompt="", prompt="p", tools=(tool,), limits=RunLimits(**{**usual, **limits}), changes=(), at=at
+    )
 
 
 async def follow(backend, job):
@@ -109,9 +111,12 @@ async def test_a_scripted_backend_says_and_calls_what_its_script_says():
     backend = ScriptedBackend([say("hm"), use("read_context", file_path="a"), ToolUse(name="rm", input=[])], cost_usd=0.5)
     steps = await follow(backend, make_job())
 
-    assert steps[:2] == [Said(text="hm"), Called(tool="read_context", arguments={"file_path": "a"}, result=ToolResult(text="text of a"))]
+    assert steps[:2] == [
+        TextStep(text="hm"),
+        ToolCallStep(tool="read_context", arguments={"file_path": "a"}, result=ToolResult(text="text of a")),
+    ]
     assert steps[2].result.is_error
-    assert steps[3] == Finished(cost_usd=0.5, input_tokens=0, output_tokens=0, turns=3, session_id="scripted-A.md")
+    assert steps[3] == RunResult(cost_usd=0.5, input_tokens=0, output_tokens=0, turns=3, session_id="scripted-A.md")
     assert [job.prompt for job in backend.jobs] == ["p"]
 
 
@@ -119,7 +124,7 @@ async def test_a_scripted_backend_can_make_its_script_from_the_job():
     async def script(job):
         return [say(job.watcher)]
 
-    assert (await follow(ScriptedBackend(script), make_job()))[0] == Said(text="A.md")
+    assert (await follow(ScriptedBackend(script), make_job()))[0] == TextStep(text="A.md")
 
 
 @pytest.mark.parametrize(

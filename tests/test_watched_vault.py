@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from parachuted.config import load_settings
-from parachuted.events import Change, Listeners
+from parachuted.events import Change, ChangeListeners
 from parachuted.presence import running_daemon
 from parachuted.state import open_state
 from parachuted.vault import printable
@@ -27,7 +27,7 @@ class Loader:
     async def load(self) -> None:
         """Serve from now on."""
         self.announced.append(running_daemon(str(self.watched.home)) is not None)
-        self.watched.serve(Listeners(record=self._record, tell=lambda _change: None))
+        self.watched.serve(ChangeListeners(record=self._record, tell=lambda _change: None))
 
     async def _record(self, changes: Sequence[Change]) -> Callable[[], None]:
         self.recorded += [printable(change.path) for change in changes]

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from parachuted.access.origin import UNTRUSTED, Origin, Taint
 from parachuted.errors import ActRefusedError
-from parachuted.keys import EVERYWHERE, Grant
+from parachuted.keys import EVERYWHERE, AccessGrant
 from parachuted.vault import new_id
 
 Entry: TypeAlias = Literal["bubble", "chat", "schedule", "bot", "module", "maintenance", "cli", "http"]
@@ -29,10 +29,10 @@ MOST_EVENTS = 16
 _TRUST: tuple[Origin, ...] = ("you", "agent")
 
 
-class Narrowing(Protocol):
+class RunRestrictions(Protocol):
     """The run of an agent that the work is part of, as far as other runs must know of it."""
 
-    def narrowed(self, grant: Any) -> Any:  # noqa: ANN401  an AgentGrant, which is of a room above this one
+    def narrowed(self, grant: Any) -> Any:  # noqa: ANN401  an Grant, which is of a room above this one
         """What an agent may that this one asks for help."""
 
 
@@ -47,15 +47,15 @@ class Authority:
     the one before. `request_id` is the audit's.
     """
 
-    reads: Grant = EVERYWHERE
-    writes: Grant = EVERYWHERE
+    reads: AccessGrant = EVERYWHERE
+    writes: AccessGrant = EVERYWHERE
     holds: Callable[[], bool] = lambda: True
     causes: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
     entry: Entry = "module"
     asked_by: AskedBy = "module"
     taint: Taint = field(default_factory=Taint, compare=False)
-    within: Narrowing | None = None
+    within: RunRestrictions | None = None
     depth: int = 0
     events: int = 0
     request_id: str = ""
@@ -89,7 +89,7 @@ class Authority:
             return found if found in UNTRUSTED else said
         return max(found, said, key=_TRUST.index)
 
-    def narrowed(self, reads: Grant, writes: Grant) -> Authority:
+    def narrowed(self, reads: AccessGrant, writes: AccessGrant) -> Authority:
         """The same, for no more paths than these."""
         return replace(self, reads=self.reads.both(reads), writes=self.writes.both(writes))
 
@@ -100,7 +100,7 @@ class Authority:
         return replace(self, taint=taint)
 
 
-NOBODY = Authority(reads=Grant(alternatives=()), writes=Grant(alternatives=()), holds=lambda: False)
+NOBODY = Authority(reads=AccessGrant(alternatives=()), writes=AccessGrant(alternatives=()), holds=lambda: False)
 """On whose behalf code works that no call of the daemon led to: it reaches nothing."""
 
 _CURRENT: ContextVar[Authority] = ContextVar("parachuted_authority", default=NOBODY)

@@ -12,13 +12,13 @@ from typing import NamedTuple, Protocol, Self, TypeAlias
 
 from parachuted.access.fields import FieldKind, fits, paths_in, without_words
 from parachuted.access.paths import is_code, is_hidden
-from parachuted.keys import Grant, Scope, granted
+from parachuted.keys import AccessGrant, Scope, granted
 from parachuted.keys.scopes import VAULT
 
 Data: TypeAlias = Mapping[str, object]
 
 _CREATED, _MOVED, _DELETED = "file.created", "file.moved", "file.deleted"
-_NOTHING = Grant(alternatives=())
+_NOTHING = AccessGrant(alternatives=())
 _WORDS = frozenset({FieldKind.TEXT, FieldKind.TEXTS, FieldKind.FREE, FieldKind.MESSAGE})
 
 
@@ -99,9 +99,9 @@ class EventFilter:
 
     scopes: tuple[Scope, ...] = ()
     module: str | None = None
-    files: Grant = _NOTHING
+    files: AccessGrant = _NOTHING
     hears_all: bool = False
-    _grants: dict[str, Grant | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _grants: dict[str, AccessGrant | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def of_key(cls, scopes: Iterable[Scope]) -> Self:
@@ -109,7 +109,7 @@ class EventFilter:
         return cls(scopes=tuple(scopes))
 
     @classmethod
-    def of_module(cls, name: str, files: Grant) -> Self:
+    def of_module(cls, name: str, files: AccessGrant) -> Self:
         """For a module that may read these files. Its own events it hears as it published them, others only as one who sees some paths."""
         return cls(module=name, files=files)
 
@@ -128,14 +128,14 @@ class EventFilter:
         grant = self.files if self.module is not None else self._granted(kind.scope)
         return None if grant is None else self._within(grant, kind, data, values or EventValues(kind, data))
 
-    def _granted(self, scope: str) -> Grant | None:
+    def _granted(self, scope: str) -> AccessGrant | None:
         """Reckoned once for each module whose events there are."""
         try:
             return self._grants[scope]
         except KeyError:
             return self._grants.setdefault(scope, granted(self.scopes, scope, "read"))
 
-    def _within(self, grant: Grant, kind: EventShape, data: Data, values: EventValues) -> tuple[str, Data] | None:
+    def _within(self, grant: AccessGrant, kind: EventShape, data: Data, values: EventValues) -> tuple[str, Data] | None:
         reads = grant if self.module is not None else self._granted(VAULT) or _NOTHING
         sees_all = self.module is None and grant.alternatives is None
         reads_all = self.module is None and reads.alternatives is None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from parachuted.access.paths import is_hidden
 from parachuted.errors import NotFoundError, PathRefusedError
-from parachuted.keys import Grant
+from parachuted.keys import AccessGrant
 from parachuted.vault import VaultPath, VaultRoot, printable
 
 
@@ -19,7 +19,7 @@ class AccessFilter:
     """What one caller may see and name."""
 
     root: VaultRoot
-    grant: Grant
+    grant: AccessGrant
 
     def sees(self, path: str) -> bool:
         """Whether a file of that name exists for the caller."""

@@ -9,8 +9,8 @@ from itertools import islice
 
 from parachuted.access.origins import Origins
 from parachuted.errors import ParachuteError
-from parachuted.state import State
-from parachuted.vault import NOTE_SUFFIXES, Entry, Index, VaultPath, VaultRoot, declared_origin
+from parachuted.state import StateStore
+from parachuted.vault import NOTE_SUFFIXES, IndexEntry, VaultIndex, VaultPath, VaultRoot, declared_origin
 
 _HEAD = 256 << 10
 _AT_ONCE = 500
@@ -22,31 +22,31 @@ class _Known:
     """A `Sighting` of a note that has not changed."""
 
     path: str
-    new: Entry
+    new: IndexEntry
     origin: object
-    old: Entry | None = None
+    old: IndexEntry | None = None
     source: str | None = None
     data: bytes | None = None
 
 
-def is_looked_back(state: State) -> bool:
+def is_looked_back(state: StateStore) -> bool:
     """Whether it has been done in this vault, once for all."""
     return state.table(_TABLE).take(_KEY) is not None
 
 
-def set_looked_back(state: State, at: datetime) -> None:
+def set_looked_back(state: StateStore, at: datetime) -> None:
     """It has been done, or nothing was known before. Raises StorageFailedError."""
     state.table(_TABLE).put(_KEY, {"at": at.isoformat()})
 
 
-def look_back(origins: Origins, root: VaultRoot, index: Index, paths: Iterable[VaultPath]) -> None:
+def look_back(origins: Origins, root: VaultRoot, index: VaultIndex, paths: Iterable[VaultPath]) -> None:
     """Read the beginnings of those notes. Blocks on the disk, 50 µs a note. Raises StorageFailedError."""
     notes = (path for path in paths if path.endswith(NOTE_SUFFIXES))
     while piece := list(islice(notes, _AT_ONCE)):
         origins.notice([found for path in piece if (found := _declaring(root, index, path)) is not None])
 
 
-def _declaring(root: VaultRoot, index: Index, path: VaultPath) -> _Known | None:
+def _declaring(root: VaultRoot, index: VaultIndex, path: VaultPath) -> _Known | None:
     entry = index.get(path)
     if entry is None:
         return None

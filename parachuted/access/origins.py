@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from typing import Protocol, cast
 
 from parachuted.access.origin import UNTRUSTED, Origin
-from parachuted.keys import Glob
-from parachuted.state import State
-from parachuted.vault import Entry, Index, declared_origin, digest_of, fold_name
+from parachuted.keys import PathGlob
+from parachuted.state import StateStore
+from parachuted.vault import IndexEntry, VaultIndex, declared_origin, digest_of, fold_name
 
 DEFAULT_UNTRUSTED = ("Inbox/**", "Clippings/**", "Imports/**")
 _MOST_DIGESTS = 50
@@ -30,7 +30,7 @@ _EMPTY = digest_of(b"")
 _WORD = re.compile(rb"\w+")
 
 
-class Sighting(Protocol):
+class ScannedChange(Protocol):
     """What a scan saw of one file, as events/changes.py tells it."""
 
     @property
@@ -44,12 +44,12 @@ class Sighting(Protocol):
         ...
 
     @property
-    def old(self) -> Entry | None:
+    def old(self) -> IndexEntry | None:
         """What it was before."""
         ...
 
     @property
-    def new(self) -> Entry | None:
+    def new(self) -> IndexEntry | None:
         """What it is now; None: gone."""
         ...
 
@@ -67,12 +67,12 @@ class Sighting(Protocol):
 class Origins:
     """Answers where texts came from. Threads may share it; changes are durable when they return, or raise StorageFailedError."""
 
-    def __init__(self, state: State, untrusted: Iterable[str] = DEFAULT_UNTRUSTED, index: Index | None = None) -> None:
+    def __init__(self, state: StateStore, untrusted: Iterable[str] = DEFAULT_UNTRUSTED, index: VaultIndex | None = None) -> None:
         """`untrusted` are patterns of paths, as the setting `agent.untrusted` names them; `index` is what the vault held when it was last
         looked at, by which copies of what lies there are known. Raises ValueError for what is not a pattern.
         """
-        self._globs = tuple((Glob(pattern), Glob(_folded(pattern))) for pattern in untrusted)
-        self._entered: tuple[str | None, str, tuple[tuple[Glob, Glob], ...]] = None, "", ()
+        self._globs = tuple((PathGlob(pattern), PathGlob(_folded(pattern))) for pattern in untrusted)
+        self._entered: tuple[str | None, str, tuple[tuple[PathGlob, PathGlob], ...]] = None, "", ()
         self._state, self._table = state, state.table("origins")
         self._lock = threading.Lock()
         self._by_digest: dict[str, Origin] = {}
@@ -119,7 +119,7 @@ class Origins:
                 return cast("Origin", row["origin"])
         return "imported" if self._is_place(f"{folder}/x.md") else "you"
 
-    def notice(self, sightings: Sequence[Sighting]) -> None:
+    def notice(self, sightings: Sequence[ScannedChange]) -> None:
         """Take in what a scan saw, so that strangers' texts are known wherever they go. To repeat it changes nothing.
 
         Raises StorageFailedError, and has then recorded none of them.
@@ -213,10 +213,10 @@ class Origins:
         as_folded = f"{folded}/{fold_name(name)}" if folded else fold_name(name)
         return any(glob.matches(path) or fold.matches(as_folded) for glob, fold in globs)
 
-    def _entering(self, folder: str, folded: str) -> tuple[tuple[Glob, Glob], ...]:
+    def _entering(self, folder: str, folded: str) -> tuple[tuple[PathGlob, PathGlob], ...]:
         return tuple((glob, fold) for glob, fold in self._globs if glob.enters(folder) or fold.enters(folded))
 
-    def _row_of(self, seen: Sighting) -> Mapping[str, object] | None:
+    def _row_of(self, seen: ScannedChange) -> Mapping[str, object] | None:
         """What is to be recorded of that file from now on; None: nothing new."""
         old, new = _digest(seen.old), _digest(seen.new)
         if seen.new is None:
@@ -276,7 +276,7 @@ class Origins:
             here: Origin = "imported"
             self._by_digest = dict.fromkeys(self._here - trusted, here) | found
 
-    def _digests_here(self, index: Index) -> Iterator[str]:
+    def _digests_here(self, index: VaultIndex) -> Iterator[str]:
         """Of the notes in the folders of strangers."""
         for folder in index.below(""):
             if not self._entering(folder, _folded(folder)):
@@ -315,7 +315,7 @@ def _says_enough(data: bytes | None) -> bool:
     return data is None or len(data) > _SHORT or len(_WORD.findall(data)) >= _LEAST_WORDS
 
 
-def _digest(entry: Entry | None) -> str | None:
+def _digest(entry: IndexEntry | None) -> str | None:
     """What its text is known by, where there is any."""
     return entry.digest if entry is not None and entry.digest != _EMPTY else None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 _MOST = 1000
 
 
-class Quoted:
+class QuotedPaths:
     """Paths, as they are printed, whose text or name a run's agent was shown. It only grows.
 
     What cannot be listed (a prompt that came from elsewhere, more than 1000 paths) makes it `anything`.
@@ -19,7 +19,7 @@ class Quoted:
         self.add(*(paths or ()))
 
     @classmethod
-    def from_document(cls, value: object) -> Quoted:
+    def from_document(cls, value: object) -> QuotedPaths:
         """What `document` made; anything else counts as anything."""
         return cls(value if isinstance(value, list) and all(isinstance(one, str) for one in value) else None)
 
@@ -30,7 +30,7 @@ class Quoted:
             if len(self._paths) > _MOST:
                 self._paths = None
 
-    def add_all(self, other: Quoted) -> None:
+    def add_all(self, other: QuotedPaths) -> None:
         """The agent was shown all that the other one lists."""
         if other.is_anything:
             self.add_anything()

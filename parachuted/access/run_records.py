@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from parachuted.access.filter import AccessFilter
-from parachuted.access.quoted import Quoted
-from parachuted.keys import Grant
+from parachuted.access.quoted import QuotedPaths
+from parachuted.keys import AccessGrant
 
 _NO_WORDS: dict[str, object] = {"reason": "", "steps": [], "prompt_digest": ""}
 _NO_SIZES: dict[str, object] = {"cost_usd": 0.0, "input_tokens": 0, "output_tokens": 0}
 _RUNS = ("parents", "takes_back")
-Find = Callable[[str], Mapping[str, object] | None]
+RunLookup = Callable[[str], Mapping[str, object] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class RunAccess:
     """What one caller is told of runs: `sight` is what exists for them where they ask, `reading` what of the vault they may read."""
 
     sight: AccessFilter
-    reading: Grant
+    reading: AccessGrant
 
     @property
     def is_everything(self) -> bool:
@@ -46,7 +46,7 @@ class RunAccess:
         quotes = _quotes(run)
         return self.sight.grant.alternatives is None if quotes is None else all(map(self.sight.sees, quotes))
 
-    def shown(self, run: Mapping[str, object], find: Find = lambda _run: None) -> Mapping[str, object]:
+    def shown(self, run: Mapping[str, object], find: RunLookup = lambda _run: None) -> Mapping[str, object]:
         """The document of a run that exists, without what the caller may not know. `find` looks up runs that it names."""
         if self.is_everything:
             return run
@@ -82,7 +82,7 @@ class RunAccess:
         cost = cost if len(runs) == all_runs else round(cost / all_runs * len(runs), 4)
         return {**plan, "runs": runs, "loops": loops, "most_runs": len(runs), "most_cost_usd": cost}
 
-    def _finds(self, run: str, find: Find) -> bool:
+    def _finds(self, run: str, find: RunLookup) -> bool:
         found = find(run)
         return found is not None and self.exists(found)
 
@@ -105,7 +105,7 @@ def paths_of(run: Mapping[str, object], name: str) -> list[str]:
 
 
 def _quotes(run: Mapping[str, object]) -> list[str] | None:
-    return Quoted.from_document(run.get("quotes")).document()
+    return QuotedPaths.from_document(run.get("quotes")).document()
 
 
 def _names(run: Mapping[str, object], name: str) -> list[str]:

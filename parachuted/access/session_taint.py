@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta
 from typing import cast
 
 from parachuted.access.origin import Origin, Taint
-from parachuted.state import State
+from parachuted.state import StateStore
 
 _TABLE = "session_taint"
 _MOST = 50
@@ -19,7 +19,7 @@ _KEPT = timedelta(days=90)  # the CLI clears away a session that nobody has gone
 class SessionTaints:
     """Kept with the state, by the session's id, until long after it can be resumed. Without the state there are none to resume."""
 
-    def __init__(self, state: State, clock: Callable[[], datetime]) -> None:
+    def __init__(self, state: StateStore, clock: Callable[[], datetime]) -> None:
         self._state, self._table, self._clock = state, state.table(_TABLE), clock
 
     def recall(self, session: str, taint: Taint) -> None:

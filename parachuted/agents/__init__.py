@@ -2,28 +2,41 @@
 
 from parachuted.agents.backends import SEE_STATUS, BackendName, ClaudeSettings, choose_backend, make_backend
 from parachuted.agents.calling import call_tool
-from parachuted.agents.credentials import Credential, Finding, describe_credentials, find_credential
-from parachuted.agents.job import Backend, Box, Called, ChangedNote, Finished, Job, Limits, Native, Said, Step, Tool, ToolResult
+from parachuted.agents.credentials import Credential, CredentialSource, describe_credentials, find_credential
+from parachuted.agents.job import (
+    Backend,
+    ChangedNote,
+    Job,
+    NativeTools,
+    RunLimits,
+    RunResult,
+    RunSandbox,
+    Step,
+    TextStep,
+    Tool,
+    ToolCallStep,
+    ToolResult,
+)
 from parachuted.agents.offline import OfflineBackend
 
 __all__ = [
     "SEE_STATUS",
     "Backend",
     "BackendName",
-    "Box",
-    "Called",
     "ChangedNote",
     "ClaudeSettings",
     "Credential",
-    "Finding",
-    "Finished",
+    "CredentialSource",
     "Job",
-    "Limits",
-    "Native",
+    "NativeTools",
     "OfflineBackend",
-    "Said",
+    "RunLimits",
+    "RunResult",
+    "RunSandbox",
     "Step",
+    "TextStep",
     "Tool",
+    "ToolCallStep",
     "ToolResult",
     "call_tool",
     "choose_backend",

@@ -25,20 +25,20 @@ LOGIN_FILE = "logins.env"
 _FILE = Path(".claude", ".credentials.json")
 _FILE_LIMIT = 64 * 1024
 
-Kind: TypeAlias = Literal["auth_token", "api_key", "oauth_token", "login_file"]
+CredentialKind: TypeAlias = Literal["auth_token", "api_key", "oauth_token", "login_file"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
     """A login that was found. `where` is a sentence; `home` is the folder whose .claude holds the login file, else None."""
 
-    kind: Kind
+    kind: CredentialKind
     where: str
     home: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class CredentialSource:
     """One place that was looked at; `why` says what is there, or what is wrong with it."""
 
     place: str
@@ -107,12 +107,12 @@ def find_credential(env: Mapping[str, str], vault: Path, user_home: Path) -> Cre
     return next((finding.credential for finding in _look(env, vault, user_home, datetime.now(UTC)) if finding.credential), None)
 
 
-def describe_credentials(env: Mapping[str, str], vault: Path, user_home: Path) -> tuple[Finding, ...]:
+def describe_credentials(env: Mapping[str, str], vault: Path, user_home: Path) -> tuple[CredentialSource, ...]:
     """Tell of each place, in the order of preference, what was found there."""
     return tuple(_look(env, vault, user_home, datetime.now(UTC)))
 
 
-def _look(env: Mapping[str, str], vault: Path, user_home: Path, now: datetime) -> Iterator[Finding]:
+def _look(env: Mapping[str, str], vault: Path, user_home: Path, now: datetime) -> Iterator[CredentialSource]:
     yield _look_at_variable(env, BEARER_VARIABLE, "auth_token")
     yield _look_at_variable(env, KEY_VARIABLE, "api_key")
     yield _look_at_variable(env, TOKEN_VARIABLE, "oauth_token")
@@ -120,31 +120,31 @@ def _look(env: Mapping[str, str], vault: Path, user_home: Path, now: datetime) -
         yield _look_at_file(home, whose, now)
 
 
-def _look_at_variable(env: Mapping[str, str], variable: str, kind: Kind) -> Finding:
+def _look_at_variable(env: Mapping[str, str], variable: str, kind: CredentialKind) -> CredentialSource:
     place = f"the environment variable {variable}"
     files, problems = (env.files, env.problems) if isinstance(env, LoginEnvironment) else ({}, {})
     if not env.get(variable, "").strip():
         why = problems.get(variable, "not set" if variable not in env else "set, but empty")
-        return Finding(place=place, found=False, why=why)
+        return CredentialSource(place=place, found=False, why=why)
     file = files.get(variable)
     where, why = (f"from {place}", "set") if file is None else (f"from {variable} in {file}", f"set in {file}")
-    return Finding(place=place, found=True, why=why, credential=Credential(kind=kind, where=where))
+    return CredentialSource(place=place, found=True, why=why, credential=Credential(kind=kind, where=where))
 
 
-def _look_at_file(home: Path, whose: str, now: datetime) -> Finding:
+def _look_at_file(home: Path, whose: str, now: datetime) -> CredentialSource:
     path = home / _FILE
     place = f"{whose} login file {path}"
     try:
         login = load_login(path)
     except FileNotFoundError:
-        return Finding(place=place, found=False, why="there is none")
+        return CredentialSource(place=place, found=False, why="there is none")
     except (OSError, ValueError, RecursionError) as error:
-        return Finding(place=place, found=False, why=f"it cannot be read: {_reason(error)}")
+        return CredentialSource(place=place, found=False, why=f"it cannot be read: {_reason(error)}")
     problem = _find_problem(login, now)
     if problem is not None:
-        return Finding(place=place, found=False, why=problem)
+        return CredentialSource(place=place, found=False, why=problem)
     credential = Credential(kind="login_file", where=f"from {place}", home=home)
-    return Finding(place=place, found=True, why="it holds a login", credential=credential)
+    return CredentialSource(place=place, found=True, why="it holds a login", credential=credential)
 
 
 def load_login(path: Path) -> object:

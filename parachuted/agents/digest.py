@@ -17,7 +17,7 @@ from posixpath import dirname
 from parachuted.agents.extract import Extract
 from parachuted.agents.inline import LinkStyle, link, name_of, plain
 from parachuted.agents.job import ChangedNote
-from parachuted.agents.news import News
+from parachuted.agents.part_changes import PartChanges
 from parachuted.vault import CONTEXT_NAMES, Note
 
 SECTION = "Watching"
@@ -32,7 +32,7 @@ _END = re.compile(r"<!-- end of what parachuted generated \(([0-9a-f]{8})\) -->"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Generated:
+class GeneratedSection:
     """The section as it stands in a note: what lies between its marks, what stands below, and whether that is as it was generated."""
 
     inside: tuple[str, ...]
@@ -45,12 +45,12 @@ class Generated:
         return _check(self.inside) != self.check
 
 
-def find_generated(note: Note) -> Generated | None:
+def find_generated(note: Note) -> GeneratedSection | None:
     """The generated section of a note, if it has one."""
     section = note.section(SECTION)
     text = "\n".join(note.text(section.body).strip().splitlines()) if section is not None else ""
     mark = _END.search(text)
-    return Generated(inside=_lines(text[: mark.start()]), below=text[mark.end() :].strip("\n"), check=mark[1]) if mark else None
+    return GeneratedSection(inside=_lines(text[: mark.start()]), below=text[mark.end() :].strip("\n"), check=mark[1]) if mark else None
 
 
 def is_foreign(note: Note) -> bool:
@@ -132,7 +132,7 @@ def _bullet(watcher: str, extract: Extract, style: LinkStyle) -> str:
     return f"- {link(watcher, extract.path, extract.title, style)}{tail}"
 
 
-def _entries(watcher: str, changes: Sequence[ChangedNote], style: LinkStyle) -> Iterator[tuple[str, tuple[News, ...]]]:
+def _entries(watcher: str, changes: Sequence[ChangedNote], style: LinkStyle) -> Iterator[tuple[str, tuple[PartChanges, ...]]]:
     """Each piece of news: its first line, and the lines below it. Notes that moved with their folder are one piece."""
     folders = Counter(way for change in changes if (way := _way(change)))
     for change in changes:
@@ -170,7 +170,7 @@ def _head(watcher: str, change: ChangedNote, style: LinkStyle) -> str:
     return f"{link(watcher, change.path, title, style)}{': ' if said else ''}{said}"
 
 
-def _entry(head: str, news: Sequence[News]) -> list[str]:
+def _entry(head: str, news: Sequence[PartChanges]) -> list[str]:
     """One line for a single piece of news, else one below for each, and below that the items of a part that has several."""
     if sum(len(one.items) for one in news) <= 1:
         return [": ".join([head, *(_said(one, one.items[0]) for one in news)])]
@@ -183,7 +183,7 @@ def _entry(head: str, news: Sequence[News]) -> list[str]:
     return lines
 
 
-def _said(news: News, item: str) -> str:
+def _said(news: PartChanges, item: str) -> str:
     return f"{news.label}: {item}" if news.label else item
 
 

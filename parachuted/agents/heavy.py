@@ -16,7 +16,7 @@ HEAVY = {
     "claude": "parachuted.agents.claude",  # with claude_agent_sdk and mcp: 0.8 s, 40 MB
     "sandbox": "parachuted.agents.sandbox.engine",  # with docker: 100 ms, 8 MB
     "jsonschema": "jsonschema.validators",  # 60 ms, 3 MB
-    "signatures": "parachuted.modules.signatures",  # with cryptography: 40 ms, 7 MB; only a module that is signed needs it
+    "signatures": "parachuted.modules.registry.signatures",  # with cryptography: 40 ms, 7 MB; only a module that is signed needs it
 }
 WITHOUT_AGENT_SDK = "the Claude Agent SDK is not installed; `pip install 'parachuted[claude]'` installs it"
 

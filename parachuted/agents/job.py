@@ -8,11 +8,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
+from parachuted.access.agent_config import SandboxConfig
+from parachuted.access.grant import Network
 from parachuted.agents.inline import LinkStyle
-from parachuted.agents.news import News
+from parachuted.agents.part_changes import PartChanges
 from parachuted.errors import HookRefusedError, ParachuteError
-from parachuted.grants.agent_config import SandboxConfig
-from parachuted.grants.agent_grant import Network
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class RunLimits:
     """Where a run is ended: seconds of wall clock, answers of the model, US dollars."""
 
     timeout_s: float
@@ -70,11 +70,11 @@ class ChangedNote:
     source: str | None = None
     target: str | None = None
     title: str = ""
-    news: tuple[News, ...] = ()
+    news: tuple[PartChanges, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Box:
+class RunSandbox:
     """The container of one run. `work` is the private copy of what the agent was granted, which it sees as /vault; `home` its HOME, of
     which only its session's transcript is kept; `sockets` the folder through which it reaches the gateway and the proxy, and cannot write.
     All three are its slot's. `network` is what the filtering proxy lets through.
@@ -89,7 +89,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AfterCall:
+class NativeCallResult:
     """What follows a call of one of the CLI's own tools: `context` for the agent, and what it reads in place of the tool's answer."""
 
     context: str = ""
@@ -97,13 +97,13 @@ class AfterCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Native:
+class NativeTools:
     """The CLI's own tools, which work in a box alone. `before` says why a call may not be, or None; `after` is given how it ended."""
 
     tools: tuple[str, ...]
-    box: Box
+    box: RunSandbox
     before: Callable[[str, Mapping[str, object]], Awaitable[str | None]]
-    after: Callable[[str, Mapping[str, object], ToolResult], Awaitable[AfterCall]]
+    after: Callable[[str, Mapping[str, object], ToolResult], Awaitable[NativeCallResult]]
 
 
 def _never() -> str | None:
@@ -125,14 +125,14 @@ class Job:
     system_prompt: str
     prompt: str
     tools: tuple[Tool, ...]
-    limits: Limits
+    limits: RunLimits
     changes: tuple[ChangedNote, ...]
     at: datetime
     session_id: str | None = None
     agent: str = "curator"
     causes: tuple[str, ...] = ()
     model: str | None = None
-    native: Native | None = None
+    native: NativeTools | None = None
     ended: Callable[[], str | None] = _never
     watched: int = 0
     links: LinkStyle | None = None
@@ -140,14 +140,14 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class TextStep:
     """The agent said something."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Called:
+class ToolCallStep:
     """The agent called a tool and got its answer."""
 
     tool: str
@@ -156,7 +156,7 @@ class Called:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class RunResult:
     """The account of a run, also of one that failed after it had cost something.
 
     `at_most`: the agent was ended before it told its cost, so `cost_usd` is the most that it may have been. `of_run`: it counts all that
@@ -172,7 +172,7 @@ class Finished:
     of_run: bool = False
 
 
-Step: TypeAlias = Said | Called | Finished
+Step: TypeAlias = TextStep | ToolCallStep | RunResult
 
 
 class Backend(Protocol):
@@ -184,7 +184,7 @@ class Backend(Protocol):
         ...
 
     def run(self, job: Job) -> AsyncIterator[Step]:
-        """Do the job and yield what happens, `Finished` last.
+        """Do the job and yield what happens, `RunResult` last.
 
         Raises AgentUnavailableError when it could not begin, AgentFailedError when it did not end well; what it cost until
         then is yielded first. Leave the iterator early only through `contextlib.aclosing`, so that the agent ends with it.

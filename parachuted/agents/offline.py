@@ -19,7 +19,7 @@ from parachuted.agents.digest import (
 )
 from parachuted.agents.extract import Extract, extract_note
 from parachuted.agents.inline import LinkStyle, link_style, name_of, plain
-from parachuted.agents.job import Called, Finished, Job, Said, Step
+from parachuted.agents.job import Job, RunResult, Step, TextStep, ToolCallStep
 from parachuted.errors import AgentFailedError
 from parachuted.vault import parse_note
 
@@ -36,7 +36,7 @@ class OfflineBackend:
         run = _Run(job)
         async for step in run.steps():
             yield step
-        yield Finished(cost_usd=0.0, input_tokens=0, output_tokens=0, turns=run.calls)
+        yield RunResult(cost_usd=0.0, input_tokens=0, output_tokens=0, turns=run.calls)
 
     async def close(self) -> None:
         """Nothing runs on."""
@@ -82,7 +82,7 @@ class _Run:
             yield own
             note = parse_note(_require(own).encode("utf-8", "surrogateescape"))
             if is_foreign(note):
-                yield Said(text=f"The section {SECTION} of {self._job.watcher} was not generated, so it is left as it is.")
+                yield TextStep(text=f"The section {SECTION} of {self._job.watcher} was not generated, so it is left as it is.")
             if is_foreign(note) or is_switched_off(note) or is_same(note, digest):
                 return
             update = await self._update(SECTION, compose(note, digest, self._job.generated))
@@ -96,14 +96,14 @@ class _Run:
         changes = [change for change in self._job.changes if change.kind != "unchanged"]
         return write_history(self._job.watcher, changes, self._job.at.astimezone(), style) if changes else ""
 
-    async def _update(self, section: str, content: str) -> Called:
+    async def _update(self, section: str, content: str) -> ToolCallStep:
         return await self._call("update_context", file_path=self._job.watcher, section=section, content=content)
 
-    async def _call(self, tool: str, **arguments: object) -> Called:
+    async def _call(self, tool: str, **arguments: object) -> ToolCallStep:
         self.calls += 1
         try:
             async with asyncio.timeout_at(self._deadline):
-                called = Called(tool=tool, arguments=arguments, result=await call_tool(self._job.tools, tool, arguments))
+                called = ToolCallStep(tool=tool, arguments=arguments, result=await call_tool(self._job.tools, tool, arguments))
         except TimeoutError as error:
             raise AgentFailedError("the offline agent ran out of time") from error
         if (reason := self._job.ended()) is not None:
@@ -112,10 +112,10 @@ class _Run:
 
 
 def _is_written(step: Step) -> bool:
-    return isinstance(step, Called) and step.tool == "update_context" and not step.result.is_error
+    return isinstance(step, ToolCallStep) and step.tool == "update_context" and not step.result.is_error
 
 
-def _require(called: Called) -> str:
+def _require(called: ToolCallStep) -> str:
     if called.result.is_error:
         raise AgentFailedError(f"{called.tool}: {called.result.text}")
     return called.result.text

@@ -34,7 +34,7 @@ _MOST_DENIED = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class PermissionRequest:
     """What an agent wants: to read or write `what` (a path), run it (a command), reach it (`host:port`), or work as `trusted` at all.
 
     `why` is the agent's own words, which may be anybody's.
@@ -46,7 +46,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class PendingPermission:
     """A wish that waits for a person. `until`: when it counts as denied."""
 
     id: str
@@ -55,17 +55,17 @@ class Question:
     run: str
     session: str | None
     agent: str
-    wish: Wish
+    wish: PermissionRequest
 
 
 @dataclass(slots=True, kw_only=True)
 class _Open:
-    question: Question
+    question: PendingPermission
     answer: asyncio.Future[bool]
     waiting: int = 0
 
 
-class Permissions:
+class PermissionRequests:
     """Asks, waits and remembers. All on the event loop. `never` keeps, beyond the daemon's life, what is not to be asked again."""
 
     def __init__(self, bus: Bus, clock: Callable[[], datetime], wait_s: float = 60, *, never: Table | None = None) -> None:
@@ -76,7 +76,7 @@ class Permissions:
         self._allowed: dict[str, set[str]] = {}
         self._asked: OrderedDict[str, int] = OrderedDict()
 
-    async def ask(self, *, run: str, session: str | None, agent: str, wish: Wish) -> bool:
+    async def ask(self, *, run: str, session: str | None, agent: str, wish: PermissionRequest) -> bool:
         """Whether a person allows that. False when nobody answers in time, when nobody answered an earlier question of this run, and when
         it has asked too much already.
         """
@@ -88,7 +88,7 @@ class Permissions:
         waiting = self._same(key, scope) or self._begun(run, session, agent, wish)
         return waiting is not None and await self._answer_to(waiting)
 
-    def pending(self) -> list[Question]:
+    def pending(self) -> list[PendingPermission]:
         """What waits for an answer, the oldest first."""
         return [one.question for one in self._open.values()]
 
@@ -96,7 +96,7 @@ class Permissions:
         """What is not asked again, as `agent kind what`."""
         return sorted(" ".join(key.split("\0")) for key in self._denied)
 
-    def answer(self, question_id: str, answer: Answer) -> Question:
+    def answer(self, question_id: str, answer: Answer) -> PendingPermission:
         """Answer a question. Raises NotFoundError when none waits by that id: it was answered, or nobody waits any more."""
         one = self._open.pop(question_id, None)
         if one is None:
@@ -155,7 +155,7 @@ class Permissions:
                 return one
         return None
 
-    def _begun(self, run: str, session: str | None, agent: str, wish: Wish) -> _Open | None:
+    def _begun(self, run: str, session: str | None, agent: str, wish: PermissionRequest) -> _Open | None:
         """A new question, told to all who listen; None when there are too many."""
         asked = self._asked.get(run, 0)
         of_run = sum(one.question.run == run for one in self._open.values())
@@ -165,9 +165,9 @@ class Permissions:
         while len(self._asked) > _MOST_RUNS:
             self._asked.popitem(last=False)
         now = self._clock()
-        question = Question(
+        question = PendingPermission(
             id=f"p-{secrets.token_hex(4)}", at=now, until=now + timedelta(seconds=self._wait_s), run=run, session=session, agent=agent,
-            wish=Wish(kind=wish.kind, what=wish.what, why=wish.why[:_LONGEST_WHY]),
+            wish=PermissionRequest(kind=wish.kind, what=wish.what, why=wish.why[:_LONGEST_WHY]),
         )  # fmt: skip
         one = self._open[question.id] = _Open(question=question, answer=asyncio.get_running_loop().create_future())
         self._bus.publish(
@@ -197,7 +197,7 @@ class Permissions:
             one.answer.set_result(False)
         self._tell(one.question, answer)
 
-    def _tell(self, question: Question, answer: str) -> None:
+    def _tell(self, question: PendingPermission, answer: str) -> None:
         wish = question.wish
         self._bus.publish(
             "permission.answered", id=question.id, run=question.run, session=question.session, agent=question.agent, kind=wish.kind,
@@ -205,5 +205,5 @@ class Permissions:
         )  # fmt: skip
 
 
-def _key(agent: str, wish: Wish) -> str:
+def _key(agent: str, wish: PermissionRequest) -> str:
     return f"{agent}\0{wish.kind}\0{wish.what}"

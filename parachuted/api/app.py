@@ -6,64 +6,79 @@ from collections.abc import Sequence
 
 from aiohttp import web
 
-from parachuted.api.agent_runs import AgentRuns
-from parachuted.api.agents import Agents
-from parachuted.api.audit import Audit
-from parachuted.api.context_migration import ContextMigration
-from parachuted.api.contexts import Contexts
-from parachuted.api.desk import Desk
-from parachuted.api.docs import Docs
-from parachuted.api.file_streams import FileStreams
-from parachuted.api.files import Files
-from parachuted.api.front import FRONT, Front
-from parachuted.api.health import Health
-from parachuted.api.history import History
-from parachuted.api.hooks import Hooks
-from parachuted.api.keys import Keys
-from parachuted.api.loop import Loop
-from parachuted.api.models import Models
-from parachuted.api.module_calls import ModuleCalls
-from parachuted.api.module_resource import ModuleResource
-from parachuted.api.modules import ModuleDesk
-from parachuted.api.note_changes import NoteChanges
-from parachuted.api.note_listing import NoteListing
-from parachuted.api.note_moves import NoteMoves
-from parachuted.api.note_reading import NoteReading
-from parachuted.api.notes import Notes
-from parachuted.api.parts import Parts
-from parachuted.api.permissions import Permissions
-from parachuted.api.polled import Polled
-from parachuted.api.power import Power
-from parachuted.api.prompt import PromptPreview
-from parachuted.api.route import Route
-from parachuted.api.sandbox import Sandbox
-from parachuted.api.search import NoteSearch
-from parachuted.api.stream import EventStreams
-from parachuted.api.suggestions import Suggestions
-from parachuted.api.sync import Sync
-from parachuted.sync import Digests
+from parachuted.api.http.docs import DocsRoutes
+from parachuted.api.http.middleware import FRONT, ApiMiddleware
+from parachuted.api.http.module_dispatcher import ModuleDispatcher
+from parachuted.api.http.module_resource import ModuleResource
+from parachuted.api.http.parts import ApiParts
+from parachuted.api.http.route import Route
+from parachuted.api.http.stream import EventStreams
+from parachuted.api.routes.agent_runs import AgentRunRoutes
+from parachuted.api.routes.agents import AgentRoutes
+from parachuted.api.routes.audit import AuditRoutes
+from parachuted.api.routes.context_migration import ContextMigrationRoutes
+from parachuted.api.routes.contexts import ContextRoutes
+from parachuted.api.routes.file_streams import FileStreamRoutes
+from parachuted.api.routes.files import FileRoutes
+from parachuted.api.routes.health import HealthRoutes
+from parachuted.api.routes.history import HistoryRoutes
+from parachuted.api.routes.hooks import HookRoutes
+from parachuted.api.routes.keys import ApiKeyRoutes
+from parachuted.api.routes.loop import LoopRoutes
+from parachuted.api.routes.models import ModelRoutes
+from parachuted.api.routes.modules import ModuleRoutes
+from parachuted.api.routes.note_changes import NoteChangeRoutes
+from parachuted.api.routes.note_listing import NoteListingRoutes
+from parachuted.api.routes.note_moves import NoteMoveRoutes
+from parachuted.api.routes.note_reading import NoteReading
+from parachuted.api.routes.notes import NoteRoutes
+from parachuted.api.routes.permissions import PermissionRoutes
+from parachuted.api.routes.polled import PolledRoutes
+from parachuted.api.routes.power import PowerRoutes
+from parachuted.api.routes.prompt import PromptRoutes
+from parachuted.api.routes.sandbox import SandboxRoutes
+from parachuted.api.routes.search import SearchRoutes
+from parachuted.api.routes.suggestions import SuggestionRoutes
+from parachuted.api.routes.sync import SyncRoutes
+from parachuted.api.routes.write_batcher import WriteBatcher
+from parachuted.sync import FileDigests
 
 
-def make_app(parts: Parts) -> web.Application:
+def make_app(parts: ApiParts) -> web.Application:
     """The application that answers for these parts."""
     streams = EventStreams(parts.bus, parts.vault, parts.started, parts.door.holds)
     parts.door.listen(streams.recheck)
-    routes = [*Health(parts).routes(), *Loop(parts).routes(), *Contexts(parts).routes(), *PromptPreview(parts).routes(), *streams.routes()]
-    desk, digests = Desk(parts.store, parts.notice, parts.clock), Digests(parts.root)
-    routes += [*_notes(parts, desk), *NoteSearch(parts).routes()]
-    routes += [*Files(parts, desk).routes(), *FileStreams(parts, desk, digests).routes(), *Sync(parts, desk, digests).routes()]
-    routes += Keys(parts).routes()
-    routes += Sandbox(parts).routes()
-    routes += Audit(parts).routes()
-    routes += History(parts).routes()
-    routes += Suggestions(parts).routes()
-    routes += AgentRuns(parts).routes()
-    routes += [*Permissions(parts).routes(), *Agents(parts).routes()]
-    routes += [*Polled(parts).routes(), *Models(parts).routes(), *ContextMigration(parts).routes(), *Power(parts).routes()]
-    calls = ModuleCalls(parts.modules, parts.door.holds, parts.clock)
+    routes = [
+        *HealthRoutes(parts).routes(),
+        *LoopRoutes(parts).routes(),
+        *ContextRoutes(parts).routes(),
+        *PromptRoutes(parts).routes(),
+        *streams.routes(),
+    ]
+    desk, digests = WriteBatcher(parts.store, parts.notice, parts.clock), FileDigests(parts.root)
+    routes += [*_notes(parts, desk), *SearchRoutes(parts).routes()]
+    routes += [
+        *FileRoutes(parts, desk).routes(),
+        *FileStreamRoutes(parts, desk, digests).routes(),
+        *SyncRoutes(parts, desk, digests).routes(),
+    ]
+    routes += ApiKeyRoutes(parts).routes()
+    routes += SandboxRoutes(parts).routes()
+    routes += AuditRoutes(parts).routes()
+    routes += HistoryRoutes(parts).routes()
+    routes += SuggestionRoutes(parts).routes()
+    routes += AgentRunRoutes(parts).routes()
+    routes += [*PermissionRoutes(parts).routes(), *AgentRoutes(parts).routes()]
+    routes += [
+        *PolledRoutes(parts).routes(),
+        *ModelRoutes(parts).routes(),
+        *ContextMigrationRoutes(parts).routes(),
+        *PowerRoutes(parts).routes(),
+    ]
+    calls = ModuleDispatcher(parts.modules, parts.door.holds, parts.clock)
     parts.door.listen(calls.recheck)
-    routes += [*Hooks(parts).routes(), *ModuleDesk(parts).routes()]
-    routes += Docs(routes, parts.modules.declared).routes()
+    routes += [*HookRoutes(parts).routes(), *ModuleRoutes(parts).routes()]
+    routes += DocsRoutes(routes, parts.modules.declared).routes()
     app = _make(parts, routes)
     app.on_shutdown.append(lambda _app: streams.close())
     app.on_shutdown.append(lambda _app: calls.close())
@@ -72,14 +87,14 @@ def make_app(parts: Parts) -> web.Application:
     return app
 
 
-def make_supervisor_app(parts: Parts) -> web.Application:
+def make_supervisor_app(parts: ApiParts) -> web.Application:
     """The application that answers on the port of a supervisor, for the same keys: the routes that an app asks of one, and no others."""
-    routes = [*Polled(parts).routes(), *Models(parts).routes(), *Power(parts).routes()]
+    routes = [*PolledRoutes(parts).routes(), *ModelRoutes(parts).routes(), *PowerRoutes(parts).routes()]
     return _make(parts, [route for route in routes if route.path.startswith("/supervisor/")])
 
 
-def _make(parts: Parts, routes: Sequence[Route]) -> web.Application:
-    front = Front(parts.guard, parts.door, parts.root, parts.audit, parts.clock)
+def _make(parts: ApiParts, routes: Sequence[Route]) -> web.Application:
+    front = ApiMiddleware(parts.guard, parts.door, parts.root, parts.audit, parts.clock)
     app = web.Application(middlewares=[front.answer], client_max_size=max(route.largest_body for route in routes))
     app[FRONT] = front
     app.on_response_prepare.append(parts.guard.seal)
@@ -87,10 +102,10 @@ def _make(parts: Parts, routes: Sequence[Route]) -> web.Application:
     return app
 
 
-def _notes(parts: Parts, desk: Desk) -> list[Route]:
+def _notes(parts: ApiParts, desk: WriteBatcher) -> list[Route]:
     reading = NoteReading(parts.root, parts.index, parts.store.bases)
-    listing, moves = NoteListing(parts), NoteMoves(parts, desk)
-    return [*listing.routes(), *Notes(parts, reading).routes(), *NoteChanges(parts, reading, desk).routes(), *moves.routes()]
+    listing, moves = NoteListingRoutes(parts), NoteMoveRoutes(parts, desk)
+    return [*listing.routes(), *NoteRoutes(parts, reading).routes(), *NoteChangeRoutes(parts, reading, desk).routes(), *moves.routes()]
 
 
 def serve(app: web.Application, routes: Sequence[Route]) -> None:

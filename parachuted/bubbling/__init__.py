@@ -1,23 +1,23 @@
 """Bubbling: watch declarations, what a change means, and whom it wakes."""
 
 from parachuted.bubbling.meaning import Meaning, changed_units, meaning
-from parachuted.bubbling.patterns import Declaration, Pattern, parse_declaration
-from parachuted.bubbling.plan import Plan, PlannedRun, plan_for
+from parachuted.bubbling.patterns import WatchDeclaration, WatchPattern, parse_declaration
+from parachuted.bubbling.pending_changes import PendingChange, PendingChanges
+from parachuted.bubbling.plan import ChangePlan, PlannedRun, plan_for
 from parachuted.bubbling.reach import watched_beyond
 from parachuted.bubbling.reconciler import Reconciler
-from parachuted.bubbling.reviews import Review, Reviews
-from parachuted.bubbling.watches import Watches
+from parachuted.bubbling.watches import WatchRegistry
 
 __all__ = [
-    "Declaration",
+    "ChangePlan",
     "Meaning",
-    "Pattern",
-    "Plan",
+    "PendingChange",
+    "PendingChanges",
     "PlannedRun",
     "Reconciler",
-    "Review",
-    "Reviews",
-    "Watches",
+    "WatchDeclaration",
+    "WatchPattern",
+    "WatchRegistry",
     "changed_units",
     "meaning",
     "parse_declaration",

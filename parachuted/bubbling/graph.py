@@ -15,7 +15,7 @@ _Edges = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class CascadeStep:
     """A watcher that a change can wake: how many notes away, and through which one first."""
 
     watcher: str
@@ -27,7 +27,7 @@ class Step:
 class Cascade:
     """All that one change can wake, upstream first, and the rings among them: sets of notes that wake one another."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[CascadeStep, ...]
     loops: tuple[tuple[str, ...], ...]
 
 
@@ -42,7 +42,7 @@ def reachable(start: str, downstream: Downstream) -> Cascade:
     )
 
 
-class Reach:
+class WatchGraph:
     """Who is upstream of whom, among some watchers and all that they lead to. Build it again when a declaration changes.
 
     Building is linear. What lies below a place is worked out when first asked for, as one integer with a bit a place:
@@ -57,7 +57,7 @@ class Reach:
         self._below: dict[int, int] = {}
 
     @classmethod
-    def of(cls, watchers: Iterable[str], downstream: Downstream) -> Reach:
+    def of(cls, watchers: Iterable[str], downstream: Downstream) -> WatchGraph:
         """The reach among `watchers` and everything downstream of them."""
         edges: dict[str, tuple[str, ...]] = {}
         waiting = sorted(watchers, reverse=True)
@@ -115,10 +115,10 @@ def _after(path: str, downstream: Downstream) -> tuple[str, ...]:
     return tuple(sorted(set(downstream(path)) - {path}))
 
 
-def _explored(start: str, downstream: Downstream) -> tuple[_Edges, dict[str, Step]]:
+def _explored(start: str, downstream: Downstream) -> tuple[_Edges, dict[str, CascadeStep]]:
     """Breadth first, by name: the edges below `start`, and the shortest way to each watcher."""
     edges: dict[str, tuple[str, ...]] = {}
-    steps: dict[str, Step] = {}
+    steps: dict[str, CascadeStep] = {}
     level, depth = [start], 0
     while level:
         depth += 1
@@ -127,7 +127,7 @@ def _explored(start: str, downstream: Downstream) -> tuple[_Edges, dict[str, Ste
             edges[path] = _after(path, downstream)
             for watcher in edges[path]:
                 if watcher not in steps:
-                    steps[watcher] = Step(watcher=watcher, depth=depth, via=path)
+                    steps[watcher] = CascadeStep(watcher=watcher, depth=depth, via=path)
                     woken.append(watcher)
         level = woken
     return edges, steps

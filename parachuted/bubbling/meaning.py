@@ -6,8 +6,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-from parachuted.bubbling.patterns import Narrowing
-from parachuted.bubbling.trie import Match
+from parachuted.bubbling.patterns import PatternPart
+from parachuted.bubbling.trie import WatchMatch
 from parachuted.vault.meaning import FRONTMATTER, OWN_NAMES, WHOLE, Meaning, changed_units, meaning
 from parachuted.vault.note import plain_title
 
@@ -16,7 +16,7 @@ __all__ = ["Meaning", "changed_units", "matters", "meaning"]
 _NUMBER = re.compile(r" \(\d+\)\Z")
 
 
-def matters(units: Iterable[str], match: Match) -> tuple[str, ...]:
+def matters(units: Iterable[str], match: WatchMatch) -> tuple[str, ...]:
     """Those of the changed units that the match is about: its sections with all below them and its keys, or the whole note."""
     return tuple(
         unit
@@ -26,7 +26,7 @@ def matters(units: Iterable[str], match: Match) -> tuple[str, ...]:
     )
 
 
-def _is_within(unit: str, part: Narrowing) -> bool:
+def _is_within(unit: str, part: PatternPart) -> bool:
     if part.mark == "@":
         return unit.startswith("@") and _folded(unit[1:]) == _folded(part.name)
     if unit.startswith("@") or unit in OWN_NAMES:

@@ -29,7 +29,7 @@ _BEHIND_FOLDER = {"#": re.compile(r"[^\s./*?#][^/*]*"), "@": re.compile(r"[^\W\d
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Narrowing:
+class PatternPart:
     """The part of a note that a pattern is about: `#` a section by its heading, `@` a frontmatter key."""
 
     mark: Literal["#", "@"]
@@ -40,17 +40,17 @@ class Narrowing:
 
 
 @dataclass(frozen=True, slots=True)
-class Glob:
+class SegmentGlob:
     """A segment with wildcards: `*` and `**` alone, or text with `*` and `?` in it."""
 
     text: str
 
 
-Segment = str | Glob
+Segment = str | SegmentGlob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pattern:
+class WatchPattern:
     """One line of a `watch:` list, read.
 
     `segments` run from the vault's top; a `**` among them stands for zero or more folders. With `context` they name
@@ -62,16 +62,16 @@ class Pattern:
     segments: tuple[Segment, ...]
     context: bool
     excludes: bool = False
-    narrowing: Narrowing | None = None
+    narrowing: PatternPart | None = None
     query: WatchQuery | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declaration:
+class WatchDeclaration:
     """All that one note watches, and in sentences what of its `watch:` could not be read."""
 
     watcher: str
-    patterns: tuple[Pattern, ...]
+    patterns: tuple[WatchPattern, ...]
     problems: tuple[str, ...] = ()
 
 
@@ -80,10 +80,10 @@ def normal(name: str) -> str:
     return name if name.isascii() else unicodedata.normalize("NFC", name)
 
 
-def parse_declaration(watcher: str, texts: object) -> Declaration:
+def parse_declaration(watcher: str, texts: object) -> WatchDeclaration:
     """Read what a note's frontmatter holds under `watch`: a list of strings, one string, or rubbish, which is reported."""
     lines = _lines(texts)
-    patterns: dict[str, Pattern] = {}
+    patterns: dict[str, WatchPattern] = {}
     problems = []
     for line in lines[:MAX_PATTERNS]:
         if not isinstance(line, str):
@@ -95,10 +95,10 @@ def parse_declaration(watcher: str, texts: object) -> Declaration:
             problems.append(f"{_shown(line)}: {error}")
     if len(lines) > MAX_PATTERNS:
         problems.append(f"Only the first {MAX_PATTERNS} patterns of a note count; {len(lines) - MAX_PATTERNS:,} more are ignored.")
-    return Declaration(watcher=watcher, patterns=tuple(patterns.values()), problems=tuple(problems))
+    return WatchDeclaration(watcher=watcher, patterns=tuple(patterns.values()), problems=tuple(problems))
 
 
-def parse_pattern(text: str, watcher: str) -> Pattern:
+def parse_pattern(text: str, watcher: str) -> WatchPattern:
     """Read one pattern of the note `watcher`; raises ValueError with a sentence for a person.
 
     `Projects/C#.md` and `People/@kevin.md` are names: a mark narrows only where the text before it is a pattern by
@@ -114,7 +114,7 @@ def parse_pattern(text: str, watcher: str) -> Pattern:
         return _parse_query(text, rest.removeprefix("!").lstrip(), watcher, excludes=excludes)
     where, narrowing = _split_narrowing(rest[1:].lstrip() if excludes else rest)
     segments = _segments(where, watcher)
-    return Pattern(
+    return WatchPattern(
         watcher=watcher,
         text=text,
         segments=segments,
@@ -124,14 +124,14 @@ def parse_pattern(text: str, watcher: str) -> Pattern:
     )
 
 
-def _parse_query(text: str, rest: str, watcher: str, *, excludes: bool) -> Pattern:
+def _parse_query(text: str, rest: str, watcher: str, *, excludes: bool) -> WatchPattern:
     """A query, behind which a section or key may stand."""
     query, behind = parse_query_terms(rest)
     mark, name = behind[:1], behind[1:]
     if behind and not (mark in _BEHIND_NOTE and _BEHIND_NOTE[mark].fullmatch(name)):
         raise ValueError(f"{_shown(behind)} is no condition like `tag:book` or `status:open`; a value with blanks stands in double quotes.")
-    narrowing = Narrowing(mark="#" if mark == "#" else "@", name=name) if behind else None
-    return Pattern(watcher=watcher, text=text, segments=(), context=False, excludes=excludes, narrowing=narrowing, query=query)
+    narrowing = PatternPart(mark="#" if mark == "#" else "@", name=name) if behind else None
+    return WatchPattern(watcher=watcher, text=text, segments=(), context=False, excludes=excludes, narrowing=narrowing, query=query)
 
 
 def _lines(texts: object) -> Sequence[object]:
@@ -145,11 +145,11 @@ def _shown(text: str) -> str:
     return f'"{clean}"' if len(text) <= _SHOWN else f'"{clean}…"'
 
 
-def _split_narrowing(text: str) -> tuple[str, Narrowing | None]:
+def _split_narrowing(text: str) -> tuple[str, PatternPart | None]:
     for found in _MARK.finditer(text, 1):
         before, mark, after = text[: found.start()], found[0], text[found.end() :]
         if _narrows(before, mark, after):
-            return before, Narrowing(mark="#" if mark == "#" else "@", name=after)
+            return before, PatternPart(mark="#" if mark == "#" else "@", name=after)
     return text, None
 
 
@@ -170,8 +170,8 @@ def _segments(where: str, watcher: str) -> tuple[Segment, ...]:
     resolved: list[Segment] = list(normal(watcher).split("/")[:-1]) if relative else []
     for segment in _read_names(names):
         _append(resolved, segment)
-    if resolved and resolved[-1] == Glob("**"):
-        resolved.append(Glob("*"))  # at the end `**` means one folder or more
+    if resolved and resolved[-1] == SegmentGlob("**"):
+        resolved.append(SegmentGlob("*"))  # at the end `**` means one folder or more
     return tuple(resolved)
 
 
@@ -189,17 +189,17 @@ def _refuse_hostile(where: str) -> None:
 def _read_names(names: Sequence[str]) -> Iterator[Segment]:
     for name in names:
         if name == "**" or not ("*" in name or "?" in name):
-            yield Glob(name) if name == "**" else name
+            yield SegmentGlob(name) if name == "**" else name
         else:
-            yield Glob(re.sub(r"\*+", "*", name))
+            yield SegmentGlob(re.sub(r"\*+", "*", name))
 
 
 def _append(resolved: list[Segment], segment: Segment) -> None:
     if segment == ".." and not resolved:
         raise ValueError("The pattern leaves the vault.")
-    if segment == ".." and isinstance(resolved[-1], Glob):
+    if segment == ".." and isinstance(resolved[-1], SegmentGlob):
         raise ValueError("`..` cannot follow a wildcard.")
     if segment == "..":
         resolved.pop()
-    elif segment != "." and not (segment == Glob("**") and resolved[-1:] == [segment]):
+    elif segment != "." and not (segment == SegmentGlob("**") and resolved[-1:] == [segment]):
         resolved.append(segment)

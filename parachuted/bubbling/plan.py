@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from parachuted.bubbling.graph import reachable
-from parachuted.bubbling.watches import Watches
+from parachuted.bubbling.watches import WatchRegistry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class PlannedRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ChangePlan:
     """All runs that one change of `path` can lead to, in order; never more. `loops`: notes that wake each other in a ring.
 
     `most_cost_usd` is what they can cost at most, in US dollars.
@@ -31,7 +31,7 @@ class Plan:
     most_cost_usd: float
 
 
-def plan_for(path: str, watches: Watches, *, most_cost_usd: float) -> Plan:
+def plan_for(path: str, watches: WatchRegistry, *, most_cost_usd: float) -> ChangePlan:
     """The plan for a change of `path`; `most_cost_usd` is the limit of one run.
 
     A change of a watcher's own note can wake that watcher again only through others, so it is counted when a ring leads back to it.
@@ -41,8 +41,8 @@ def plan_for(path: str, watches: Watches, *, most_cost_usd: float) -> Plan:
         PlannedRun(watcher=step.watcher, depth=step.depth, because=step.via, patterns=_patterns(step.via, step.watcher, watches))
         for step in cascade.steps
     )
-    return Plan(path=path, runs=runs, loops=cascade.loops, most_cost_usd=len(runs) * most_cost_usd)
+    return ChangePlan(path=path, runs=runs, loops=cascade.loops, most_cost_usd=len(runs) * most_cost_usd)
 
 
-def _patterns(path: str, watcher: str, watches: Watches) -> tuple[str, ...]:
+def _patterns(path: str, watcher: str, watches: WatchRegistry) -> tuple[str, ...]:
     return tuple(pattern.text for match in watches.watchers_of(path) if match.watcher == watcher for pattern in match.patterns)

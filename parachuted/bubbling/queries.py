@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from parachuted.search import Filter, NoteQuery
-from parachuted.state import State
+from parachuted.search import KeyFilter, NoteQuery
+from parachuted.state import StateStore
 
 _MOST_TERMS = 10
 _FIRST = re.compile(r"[^\W\d][\w-]*:[^\s/*]")
@@ -34,7 +34,7 @@ def is_query(text: str) -> bool:
 
 def parse_query_terms(text: str) -> tuple[WatchQuery, str]:
     """Read the terms `tag:x`, `folder:x`, `key:value`, `key:op:value` and `key:*`; also what stands behind them. Raises ValueError."""
-    filters: list[Filter] = []
+    filters: list[KeyFilter] = []
     named: dict[str, str] = {}
     at = 0
     while (term := _TERM.match(text, at)) is not None:
@@ -52,13 +52,13 @@ def parse_query_terms(text: str) -> tuple[WatchQuery, str]:
     return WatchQuery(" ".join(text[:at].split()), query), text[at:].strip()
 
 
-def _filter(key: str, value: str) -> Filter:
+def _filter(key: str, value: str) -> KeyFilter:
     op, colon, rest = value.partition(":")
     if value == "*":
-        return Filter(key=key, op="exists", value=True)
+        return KeyFilter(key=key, op="exists", value=True)
     if colon and op in _OPERATORS:
-        return Filter(key=key, op=_OPERATORS[op], value=tuple(rest.split(",")) if op == "in" else rest)
-    return Filter(key=key, op="eq", value=value)
+        return KeyFilter(key=key, op=_OPERATORS[op], value=tuple(rest.split(",")) if op == "in" else rest)
+    return KeyFilter(key=key, op="eq", value=value)
 
 
 class QueryMatches:
@@ -67,7 +67,7 @@ class QueryMatches:
     `version` grows with each change.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: StateStore) -> None:
         self._table = state.table("watch_matches")
         self.version = 0
         self._load()

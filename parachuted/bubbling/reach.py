@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from parachuted.bubbling.patterns import Pattern, parse_declaration
-from parachuted.keys import Glob, Grant
+from parachuted.bubbling.patterns import WatchPattern, parse_declaration
+from parachuted.keys import AccessGrant, PathGlob
 from parachuted.vault import CONTEXT_NAMES, VaultPath, declared_watch
 
 
-def watched_beyond(grant: Grant, path: VaultPath, before: bytes, after: bytes, *, was: VaultPath | None = None) -> str | None:
+def watched_beyond(grant: AccessGrant, path: VaultPath, before: bytes, after: bytes, *, was: VaultPath | None = None) -> str | None:
     """A pattern that the note `after` watches by, beyond what `grant` sees, and that it did not watch by `before`, where it `was`.
 
     A list that reached further before may stay, as long as it leaves out no less than it did.
@@ -24,26 +24,26 @@ def watched_beyond(grant: Grant, path: VaultPath, before: bytes, after: bytes, *
     return next((text for meant, text in wide.items() if left_out or meant not in known), None)
 
 
-def _patterns(path: VaultPath, data: bytes) -> tuple[Pattern, ...]:
+def _patterns(path: VaultPath, data: bytes) -> tuple[WatchPattern, ...]:
     return parse_declaration(path, list(declared_watch(data)[0])).patterns
 
 
-def _meant(pattern: Pattern) -> tuple[object, ...]:
+def _meant(pattern: WatchPattern) -> tuple[object, ...]:
     return pattern.segments, pattern.context, pattern.narrowing, pattern.query and pattern.query.text
 
 
-def _is_within(pattern: Pattern, grant: Grant) -> bool:
+def _is_within(pattern: WatchPattern, grant: AccessGrant) -> bool:
     """Whether every file that the pattern can mean is provably one that the grant sees. A query can mean any."""
     if pattern.query is not None:
         return False
     names = "/".join(segment if isinstance(segment, str) else segment.text for segment in pattern.segments)
     meant = [f"{names}/{name}" if names else name for name in CONTEXT_NAMES] if pattern.context else [names]
     try:
-        globs = [Glob(one) for one in meant]
+        globs = [PathGlob(one) for one in meant]
     except ValueError:
         return False
     return all(any(all(_covers(every, glob) for every in alternative) for alternative in grant.alternatives or ()) for glob in globs)
 
 
-def _covers(globs: tuple[Glob, ...], wanted: Glob) -> bool:
+def _covers(globs: tuple[PathGlob, ...], wanted: PathGlob) -> bool:
     return any(glob.covers(wanted) for glob in globs)

@@ -12,18 +12,18 @@ from datetime import datetime
 from itertools import islice
 
 from parachuted.access.paths import is_control
+from parachuted.bubbling.change_evaluator import ChangeEvaluator, Evaluation, WatchedChange
+from parachuted.bubbling.pending_changes import PendingChange, PendingChanges
 from parachuted.bubbling.queries import WatchQuery
-from parachuted.bubbling.reviews import Review, Reviews
-from parachuted.bubbling.watches import Declared, Watches
-from parachuted.bubbling.weighing import Scales, Touched, Weighed
+from parachuted.bubbling.watches import DeclarationChange, WatchRegistry
 from parachuted.errors import NotFoundError, ParachuteError, StorageFailedError
 from parachuted.events import Bus, Change
 from parachuted.search import NoteQuery
 from parachuted.search.matching import matching
-from parachuted.state import State
+from parachuted.state import StateStore
 from parachuted.tasks import Cause, Causes, Queue, Task
 from parachuted.times import time_of
-from parachuted.vault import BRINGS_BACK, Index, Objects, VaultPath, VaultRoot, new_id
+from parachuted.vault import BRINGS_BACK, ObjectStore, VaultIndex, VaultPath, VaultRoot, new_id
 from parachuted.vault.conflicts import conflict_line
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ _MOST_PATHS_TOLD = 100
 class _Outcome:
     """What is to be told of one look: declarations, tasks that are new, tasks that nothing is left of."""
 
-    declared: list[Declared]
+    declared: list[DeclarationChange]
     queued: dict[str, Task] = field(default_factory=dict)
     withdrawn: list[Task] = field(default_factory=list)
 
@@ -57,11 +57,11 @@ class Reconciler:
     """
 
     root: VaultRoot
-    objects: Objects
-    index: Index
-    state: State
-    watches: Watches
-    reviews: Reviews
+    objects: ObjectStore
+    index: VaultIndex
+    state: StateStore
+    watches: WatchRegistry
+    reviews: PendingChanges
     causes: Causes
     queue: Queue
     bus: Bus
@@ -82,7 +82,7 @@ class Reconciler:
         """
         outcome = _Outcome(declared=[])
         self._declare(changes, outcome, looks_at_once=self.looks_at_once)
-        scales = Scales(self.root, self.objects, self.reviews)
+        scales = ChangeEvaluator(self.root, self.objects, self.reviews)
         await self._keep_baselines(scales)
         new, left = await self._follow(changes)
         files = Counter(cause for change in changes for cause in change.author.causes)
@@ -104,7 +104,7 @@ class Reconciler:
             self._has_more.clear()
             try:
                 while self._later:
-                    await self._keep_all(self._later[:_PIECE], Scales(self.root, self.objects, self.reviews))
+                    await self._keep_all(self._later[:_PIECE], ChangeEvaluator(self.root, self.objects, self.reviews))
                     del self._later[:_PIECE]
                 for query in [one for one in self.watches.queries() if not self.watches.matches.is_known(one)]:
                     await self._answer(query, await self.listing(query.asked))
@@ -115,7 +115,7 @@ class Reconciler:
 
     async def _answer(self, query: WatchQuery, listed: Iterable[str]) -> None:
         paths = [VaultPath(path) for path in listed]
-        await self._keep_all(paths, Scales(self.root, self.objects, self.reviews))
+        await self._keep_all(paths, ChangeEvaluator(self.root, self.objects, self.reviews))
         outcome = _Outcome(declared=[])
         with self.state.batch():
             self.watches.matches.answer(query, paths)
@@ -165,12 +165,12 @@ class Reconciler:
 
     async def keep_watched(self, paths: Iterable[VaultPath]) -> None:
         """Keep the present texts of watched files, so that their next change can be shown as a difference."""
-        waiting, scales = list(paths), Scales(self.root, self.objects, self.reviews)
+        waiting, scales = list(paths), ChangeEvaluator(self.root, self.objects, self.reviews)
         for start in range(0, len(waiting), _PIECE):
             await self._keep([path for path in waiting[start : start + _PIECE] if self.watches.watchers_of(path)], scales)
         self._first_texts = {}
 
-    async def _keep_baselines(self, scales: Scales) -> None:
+    async def _keep_baselines(self, scales: ChangeEvaluator) -> None:
         """Keep the present texts of what new declarations watch; of very many, most later, so that no other change waits for it.
 
         A daemon that ends meanwhile does it at its next start.
@@ -183,11 +183,11 @@ class Reconciler:
         if self._later:
             self._has_more.set()
 
-    async def _keep_all(self, paths: Sequence[VaultPath], scales: Scales) -> None:
+    async def _keep_all(self, paths: Sequence[VaultPath], scales: ChangeEvaluator) -> None:
         for start in range(0, len(paths), _PIECE):
             await self._keep(paths[start : start + _PIECE], scales)
 
-    async def _keep(self, paths: Iterable[VaultPath], scales: Scales) -> None:
+    async def _keep(self, paths: Iterable[VaultPath], scales: ChangeEvaluator) -> None:
         texts = [(path, entry.digest, self._first_texts.get(path)) for path in paths if (entry := self.index.get(path))]
         await asyncio.to_thread(scales.keep, texts)
 
@@ -213,7 +213,7 @@ class Reconciler:
     def _ask(self, watcher: str, path: str, digest: str | None, now: datetime) -> None:
         known = self.reviews.get(watcher, path)
         if known is None:
-            self.reviews.open(Review(watcher=watcher, path=path, base=digest, since=now, asked=True))
+            self.reviews.open(PendingChange(watcher=watcher, path=path, base=digest, since=now, asked=True))
         elif known.reviewing is not None:
             self.reviews.open(replace(known, asked=True))
 
@@ -263,7 +263,7 @@ class Reconciler:
         self.reviews.close_all(watcher, watched)
         self._withdraw_if_idle(watcher, outcome)
 
-    def _touched(self, change: Change, new: Collection[tuple[WatchQuery, str]]) -> Iterator[Touched]:
+    def _touched(self, change: Change, new: Collection[tuple[WatchQuery, str]]) -> Iterator[WatchedChange]:
         """Each who watches the path of the change, or, of a move, the one it had. A watcher is not woken by what it wrote itself."""
         here = self.watches.watchers_of(change.path)
         there = {match.watcher: match for match in self.watches.watchers_of(change.source)} if change.source is not None else {}
@@ -272,15 +272,17 @@ class Reconciler:
             if follows:
                 del there[match.watcher]
             is_new = not follows and all(one.query is not None and (one.query, change.path) in new for one in match.patterns)
-            yield Touched(change=change, path=change.path, match=match, source=change.source if follows else None, is_new=is_new)
+            yield WatchedChange(change=change, path=change.path, match=match, source=change.source if follows else None, is_new=is_new)
         for match in there.values():
-            yield Touched(change=change, path=change.source or change.path, match=match)
+            yield WatchedChange(change=change, path=change.source or change.path, match=match)
 
-    async def _take_in(self, piece: list[Touched], scales: Scales, files: Counter[str], outcome: _Outcome) -> list[Touched]:
+    async def _take_in(
+        self, piece: list[WatchedChange], scales: ChangeEvaluator, files: Counter[str], outcome: _Outcome
+    ) -> list[WatchedChange]:
         """Weigh and record; returns those whose open difference became another while they were weighed."""
         now = self.clock()
-        weighed = await asyncio.to_thread(scales.weigh, piece, Review(watcher="", path="", base=None, since=now))
-        stale: list[Touched] = []
+        weighed = await asyncio.to_thread(scales.weigh, piece, PendingChange(watcher="", path="", base=None, since=now))
+        stale: list[WatchedChange] = []
         waking: dict[str, list[Change]] = {}
         with self.state.batch():
             for item in weighed:
@@ -293,7 +295,7 @@ class Reconciler:
                 self._wake(watcher, woken_by, files, now, outcome)
         return stale
 
-    def _settle(self, item: Weighed, outcome: _Outcome) -> bool:
+    def _settle(self, item: Evaluation, outcome: _Outcome) -> bool:
         """Keep or close the difference; whether the watcher has to be woken."""
         touched, watcher = item.touched, item.touched.match.watcher
         earlier = self.reviews.get(watcher, touched.source) if touched.source is not None else None

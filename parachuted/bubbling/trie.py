@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
-from parachuted.bubbling.patterns import Declaration, Narrowing, Pattern, normal
+from parachuted.bubbling.patterns import PatternPart, WatchDeclaration, WatchPattern, normal
 from parachuted.vault import CONTEXT_NAMES
 
 _WILDCARD = re.compile(r"[*?]")
@@ -20,7 +20,7 @@ _Held = TypeVar("_Held")
 _ONE, _DEEP, _FILES = "/*", "/**", "/"  # keys of the trie that are no names
 
 
-class Tree(Protocol):
+class VaultTree(Protocol):
     """The folders and files of a vault, by name; the top folder is the empty string."""
 
     def folders(self, folder: str) -> Iterable[str]:
@@ -31,7 +31,7 @@ class Tree(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class WatchMatch:
     """One watcher of a path, and by which of its patterns.
 
     `narrowings` are the sections and keys it cares for, empty when it cares for the whole note; `without` are those
@@ -39,23 +39,23 @@ class Match:
     """
 
     watcher: str
-    patterns: tuple[Pattern, ...]
-    narrowings: tuple[Narrowing, ...] = ()
-    without: tuple[Narrowing, ...] = ()
+    patterns: tuple[WatchPattern, ...]
+    narrowings: tuple[PatternPart, ...] = ()
+    without: tuple[PatternPart, ...] = ()
 
 
-_Ends = dict[str, Match]  # what the patterns that end at one place mean by themselves, by watcher
+_Ends = dict[str, WatchMatch]  # what the patterns that end at one place mean by themselves, by watcher
 
 
 class WatchTrie:
     """The declarations of all watchers, indexed by folder."""
 
     def __init__(self) -> None:
-        self._declarations: dict[str, Declaration] = {}
+        self._declarations: dict[str, WatchDeclaration] = {}
         self._watched = _Node()
         self._left_out = _Node()  # the `!` patterns, asked only about those who watch
 
-    def add(self, declaration: Declaration) -> None:
+    def add(self, declaration: WatchDeclaration) -> None:
         """Take in a declaration, in place of what the same watcher declared before."""
         self.remove(declaration.watcher)
         self._declarations[declaration.watcher] = declaration
@@ -68,17 +68,17 @@ class WatchTrie:
         for pattern in _of_places(declaration) if declaration else ():
             _delete(self._left_out if pattern.excludes else self._watched, pattern)
 
-    def declarations(self) -> Collection[Declaration]:
+    def declarations(self) -> Collection[WatchDeclaration]:
         """All declarations, in the order in which they came."""
         return self._declarations.values()
 
-    def declaration(self, watcher: str) -> Declaration | None:
+    def declaration(self, watcher: str) -> WatchDeclaration | None:
         """What a note declared."""
         return self._declarations.get(watcher)
 
     def watchers_of(
-        self, path: str, is_context_file: bool, listing: Iterable[Pattern] = ()  # noqa: FBT001 - the pair is the question
-    ) -> list[Match]:  # fmt: skip
+        self, path: str, is_context_file: bool, listing: Iterable[WatchPattern] = ()  # noqa: FBT001 - the pair is the question
+    ) -> list[WatchMatch]:  # fmt: skip
         """Who watches a path, by name; `is_context_file` says whether it is its folder's context file, `listing` which queries list it."""
         *folders, name = normal(path).split("/")
         asked = [({pattern.watcher: _alone(pattern)}, pattern.excludes) for pattern in listing]
@@ -91,7 +91,7 @@ class WatchTrie:
         return [match for match in found if match]
 
 
-def paths_of(declaration: Declaration, tree: Tree) -> list[str]:
+def paths_of(declaration: WatchDeclaration, tree: VaultTree) -> list[str]:
     """The paths of a tree that a declaration watches, sorted; only folders that a pattern can reach are looked into."""
     watched, left_out = _Node(), _Node()
     for pattern in _of_places(declaration):
@@ -108,7 +108,7 @@ def paths_of(declaration: Declaration, tree: Tree) -> list[str]:
     return sorted(found)
 
 
-def _watched_names(watcher: str, folder: str, tree: Tree, states: list[_Node], outside: list[_Node]) -> Iterator[str]:
+def _watched_names(watcher: str, folder: str, tree: VaultTree, states: list[_Node], outside: list[_Node]) -> Iterator[str]:
     if not any(node.ends or node.child(_FILES) for node in states):
         return
     names = tuple(tree.files(folder.removesuffix("/")))
@@ -227,22 +227,22 @@ def _is_glob(key: str) -> bool:
     return key[0] == "/" and key not in {_ONE, _DEEP, _FILES}
 
 
-def _keys(pattern: Pattern) -> list[str]:
+def _keys(pattern: WatchPattern) -> list[str]:
     """The pattern's way through the trie. A key that is no name begins with `/`, which no name can hold."""
     keys = [segment if isinstance(segment, str) else f"/{segment.text}" for segment in pattern.segments]
     return keys if pattern.context else [*keys[:-1], _FILES, keys[-1]]
 
 
-def _of_places(declaration: Declaration) -> Iterator[Pattern]:
+def _of_places(declaration: WatchDeclaration) -> Iterator[WatchPattern]:
     """The patterns that mean notes by where they are."""
     return (pattern for pattern in declaration.patterns if pattern.query is None)
 
 
-def _alone(pattern: Pattern) -> Match:
-    return Match(watcher=pattern.watcher, patterns=(pattern,), narrowings=(pattern.narrowing,) if pattern.narrowing else ())
+def _alone(pattern: WatchPattern) -> WatchMatch:
+    return WatchMatch(watcher=pattern.watcher, patterns=(pattern,), narrowings=(pattern.narrowing,) if pattern.narrowing else ())
 
 
-def _insert(top: _Node, pattern: Pattern) -> None:
+def _insert(top: _Node, pattern: WatchPattern) -> None:
     node = top
     for key in _keys(pattern):
         node = node.child(key) or node.grow(key)
@@ -252,7 +252,7 @@ def _insert(top: _Node, pattern: Pattern) -> None:
     node.ends[pattern.watcher] = _joined(before, alone) if before else alone
 
 
-def _delete(top: _Node, pattern: Pattern) -> None:
+def _delete(top: _Node, pattern: WatchPattern) -> None:
     """Take out all that the pattern's watcher has where the pattern ends, and the branch that is bare then."""
     keys, nodes = _keys(pattern), [top]
     for key in keys:
@@ -314,24 +314,24 @@ def _ends_at(states: list[_Node], name: str, is_context_file: bool) -> list[_End
     return ends
 
 
-def _gathered(ends: list[_Ends]) -> dict[str, Match]:
-    matches: dict[str, Match] = {}
+def _gathered(ends: list[_Ends]) -> dict[str, WatchMatch]:
+    matches: dict[str, WatchMatch] = {}
     for end in ends:
         for watcher, match in end.items():
             matches[watcher] = _joined(matches[watcher], match) if watcher in matches else match
     return matches
 
 
-def _joined(one: Match, other: Match) -> Match:
+def _joined(one: WatchMatch, other: WatchMatch) -> WatchMatch:
     narrowings = {*one.narrowings, *other.narrowings} if one.narrowings and other.narrowings else ()
-    return Match(
+    return WatchMatch(
         watcher=one.watcher,
         patterns=tuple(sorted((*one.patterns, *other.patterns), key=lambda pattern: pattern.text)),
         narrowings=tuple(sorted(narrowings, key=str)),
     )
 
 
-def _less(match: Match, left_out: list[_Ends]) -> Match | None:
+def _less(match: WatchMatch, left_out: list[_Ends]) -> WatchMatch | None:
     """What is left of a match when the `!` patterns of its watcher that match as well are taken out."""
     taken = [end[match.watcher] for end in left_out if match.watcher in end]
     if not taken:

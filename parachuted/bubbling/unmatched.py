@@ -6,22 +6,22 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from parachuted.bubbling.patterns import Declaration, Pattern
-from parachuted.bubbling.trie import Tree, paths_of
+from parachuted.bubbling.patterns import WatchDeclaration, WatchPattern
+from parachuted.bubbling.trie import VaultTree, paths_of
 from parachuted.vault import CONTEXT_NAMES
 
 _CONTEXT = " or ".join(CONTEXT_NAMES)
 
 
-def unmatched(declaration: Declaration, tree: Tree) -> Iterator[str]:
+def unmatched(declaration: WatchDeclaration, tree: VaultTree) -> Iterator[str]:
     """A sentence for each pattern that matches nothing. It may name folders and notes beside those that the pattern names."""
     for pattern in (one for one in declaration.patterns if one.query is None):
-        alone = Declaration(watcher=declaration.watcher, patterns=(replace(pattern, excludes=False),))
+        alone = WatchDeclaration(watcher=declaration.watcher, patterns=(replace(pattern, excludes=False),))
         if not paths_of(alone, tree):
             yield f'"{pattern.text}" {"leaves nothing out" if pattern.excludes else "matches nothing"}: {_why(pattern, tree)}'
 
 
-def _why(pattern: Pattern, tree: Tree) -> str:
+def _why(pattern: WatchPattern, tree: VaultTree) -> str:
     folder, *rest = "", *pattern.segments
     while len(rest) > (0 if pattern.context else 1) and isinstance(rest[0], str):
         name = str(rest.pop(0))

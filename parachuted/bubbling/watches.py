@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Itera
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from parachuted.bubbling.graph import Reach
-from parachuted.bubbling.patterns import Declaration, Pattern, parse_declaration
+from parachuted.bubbling.graph import WatchGraph
+from parachuted.bubbling.patterns import WatchDeclaration, WatchPattern, parse_declaration
 from parachuted.bubbling.queries import QueryMatches, WatchQuery
-from parachuted.bubbling.trie import Match, WatchTrie, paths_of
+from parachuted.bubbling.trie import WatchMatch, WatchTrie, paths_of
 from parachuted.bubbling.unmatched import unmatched
-from parachuted.state import State
-from parachuted.vault import CONTEXT_NAMES, Index, VaultPath
+from parachuted.state import StateStore
+from parachuted.vault import CONTEXT_NAMES, VaultIndex, VaultPath
 from parachuted.vault.conflicts import is_conflict_copy
 
 _EDGES_AT_ONCE = 2000
@@ -22,17 +22,17 @@ _ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
+class DeclarationChange:
     """A note's declaration has become another; `now` is None when it watches nothing any more."""
 
     watcher: str
-    now: Declaration | None
+    now: WatchDeclaration | None
 
 
-class Watches:
+class WatchRegistry:
     """The watchers of a vault. The table `context_watches` keeps what was declared, so that a start need not read the notes again."""
 
-    def __init__(self, state: State, index: Index, clock: Callable[[], datetime]) -> None:
+    def __init__(self, state: StateStore, index: VaultIndex, clock: Callable[[], datetime]) -> None:
         self._table = state.table("context_watches")
         self._problems = state.table("watch_problems")
         self.matches = QueryMatches(state)
@@ -40,7 +40,7 @@ class Watches:
         self._index = index
         self._clock = clock
         self._version = 0
-        self._reach: Reach | None = None
+        self._reach: WatchGraph | None = None
         self._reach_version = -1
         self._load()
         state.on_undone(self._load)
@@ -48,17 +48,17 @@ class Watches:
     def __len__(self) -> int:
         return len(self._texts)
 
-    def all(self) -> list[Declaration]:
+    def all(self) -> list[WatchDeclaration]:
         """Every declaration, by watcher; also of a note that declares nothing that could be read."""
         watchers = {declaration.watcher for declaration in self._trie.declarations()} | {key for key, _row in self._problems.items()}
         return [found for watcher in sorted(watchers) if (found := self.of(watcher)) is not None]
 
-    def of(self, watcher: str) -> Declaration | None:
+    def of(self, watcher: str) -> WatchDeclaration | None:
         """What a note declares, and what of that could not be read."""
         declared, row = self._trie.declaration(watcher), self._problems.take(watcher)
         problems = tuple(row["problems"]) if row is not None else ()
         if declared is None:
-            return Declaration(watcher=watcher, patterns=(), problems=problems) if problems else None
+            return WatchDeclaration(watcher=watcher, patterns=(), problems=problems) if problems else None
         return replace(declared, problems=(*declared.problems, *problems))
 
     def unmatched(self, watcher: str) -> list[str]:
@@ -76,7 +76,7 @@ class Watches:
         """When the note's declaration was first seen, as ISO 8601."""
         return min(self._texts.get(watcher, {}).values(), default=None)
 
-    def watchers_of(self, path: str) -> list[Match]:
+    def watchers_of(self, path: str) -> list[WatchMatch]:
         """Who watches a path, whether or not there is such a file; by a query, who watched it until the present change too."""
         if is_conflict_copy(path):
             return []
@@ -124,10 +124,10 @@ class Watches:
         return self.reach.blockers(watchers)
 
     @property
-    def reach(self) -> Reach:
+    def reach(self) -> WatchGraph:
         """Who is upstream of whom; as of the last `prepare`, if there was one."""
         if self._reach is None:
-            self._reach = Reach.of(self._texts, self.downstream)
+            self._reach = WatchGraph.of(self._texts, self.downstream)
             self._reach_version = self._version + self.matches.version
         return self._reach
 
@@ -140,7 +140,7 @@ class Watches:
             edges = {watcher: after async for watcher, after in self._edges()}
             self._reach, self._reach_version = await asyncio.to_thread(_reach_of, edges), version
 
-    def declare(self, watcher: str, texts: tuple[str, ...], problems: tuple[str, ...] = ()) -> Declared | None:
+    def declare(self, watcher: str, texts: tuple[str, ...], problems: tuple[str, ...] = ()) -> DeclarationChange | None:
         """Take in what a note declares now, and what of that could not be read; None when that is what it declared before.
 
         Joins the state's open batch.
@@ -163,7 +163,7 @@ class Watches:
             if _has_queries(was) or _has_queries(self._trie.declaration(watcher)):
                 self._follow_queries()
                 self.matches.forget(self._queries)
-        return Declared(watcher=watcher, now=self.of(watcher))
+        return DeclarationChange(watcher=watcher, now=self.of(watcher))
 
     def _keep(self, watcher: str, before: Mapping[str, str], texts: Iterable[str]) -> None:
         moment = self._clock().isoformat()
@@ -179,7 +179,7 @@ class Watches:
         self._version += 1
 
     def _follow_queries(self) -> None:
-        queries: dict[WatchQuery, list[Pattern]] = {}
+        queries: dict[WatchQuery, list[WatchPattern]] = {}
         for declaration in self._trie.declarations():
             for pattern in declaration.patterns:
                 if pattern.query is not None:
@@ -214,21 +214,21 @@ class Watches:
         self._version += 1
 
 
-def _has_queries(declaration: Declaration | None) -> bool:
+def _has_queries(declaration: WatchDeclaration | None) -> bool:
     return declaration is not None and any(pattern.query is not None for pattern in declaration.patterns)
 
 
-def _reach_of(edges: dict[str, tuple[str, ...]]) -> Reach:
+def _reach_of(edges: dict[str, tuple[str, ...]]) -> WatchGraph:
     """Who was declared while the edges were gathered has none yet."""
     for watcher in {watcher for after in edges.values() for watcher in after}:
         edges.setdefault(watcher, ())
-    return Reach(edges)
+    return WatchGraph(edges)
 
 
 class _Glance:
     """The index as it is at each single look, since the loop may change it meanwhile."""
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: VaultIndex) -> None:
         self._index = index
 
     def folders(self, folder: str) -> tuple[str, ...]:

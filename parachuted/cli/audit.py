@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from parachuted.audit.files import AUDIT_HEAD, AuditFolder, ChainHeadFile, machine_name
+from parachuted.audit.graph import document_of, draw, graph_of, source_name
+from parachuted.audit.reader import AuditFilter, AuditFollower, AuditReader, moment_of, told
+from parachuted.audit.verify import verify
 from parachuted.cli.client import daemon_record, home_of
 from parachuted.cli.show import count, say, say_json, say_table, when
 from parachuted.errors import NoDaemonError, ParachuteError
-from parachuted.events.audit_file import AUDIT_HEAD, AuditFolder, Head, machine_name
-from parachuted.events.audit_graph import document_of, draw, graph_of, source_name
-from parachuted.events.audit_reader import AuditReader, Follower, Wanted, moment_of, told
-from parachuted.events.audit_verify import verify
 from parachuted.vault import VaultRoot
 from parachuted.vault_state import known_state_folder
 
@@ -31,7 +31,7 @@ _HEADS = ("TIME (UTC)", "WHO", "WHAT", "TOOK", "CAME OF IT")
 def audit(options: Namespace) -> int:
     """`parachute audit`."""
     wanted, folder = _wanted(options), _folder()
-    follower = Follower(folder) if options.follow else None
+    follower = AuditFollower(folder) if options.follow else None
     try:
         page = AuditReader(folder).page(wanted, limit=max(1, min(options.limit, _MOST)), most=_EVERYTHING)
     except OSError as error:
@@ -51,7 +51,7 @@ def audit_verify(options: Namespace) -> int:
     home, vault = _places()
     state = known_state_folder(home, vault)
     try:
-        verdict = verify(AuditFolder(VaultRoot(vault), machine_name(home)), Head((state or home / "state") / AUDIT_HEAD))
+        verdict = verify(AuditFolder(VaultRoot(vault), machine_name(home)), ChainHeadFile((state or home / "state") / AUDIT_HEAD))
     except OSError as error:
         raise _unreadable(error) from error
     if options.json:
@@ -87,7 +87,7 @@ def audit_graph(options: Namespace) -> int:
     return 0
 
 
-def _follow(follower: Follower, wanted: Wanted, events: list[dict[str, Any]], *, as_json: bool) -> None:
+def _follow(follower: AuditFollower, wanted: AuditFilter, events: list[dict[str, Any]], *, as_json: bool) -> None:
     """Until Ctrl-C."""
     while True:
         for event in events:
@@ -100,14 +100,14 @@ def _follow(follower: Follower, wanted: Wanted, events: list[dict[str, Any]], *,
         events = [event for event in follower.more() if wanted.takes(event)]
 
 
-def _wanted(options: Namespace) -> Wanted:
+def _wanted(options: Namespace) -> AuditFilter:
     now = datetime.now(UTC)
     try:
         since, until = (None if text is None else moment_of(text, now) for text in (options.since, options.until))
     except ValueError as error:
         raise ParachuteError(str(error)) from error
     success = False if options.failed else None
-    return Wanted(
+    return AuditFilter(
         since=since, until=until, type=options.type, source=options.source, module=options.module, path=options.path, success=success
     )  # fmt: skip
 

@@ -16,12 +16,12 @@ from parachuted.cli.client import ask, home_of
 from parachuted.cli.show import say, say_json, say_table, when
 from parachuted.config import home_folder, load_settings
 from parachuted.errors import NotFoundError, ParachuteError
-from parachuted.hooks import Approvals, Hooks, Record, Recorder, Runner, document, parse_event
+from parachuted.hooks import HookApprovals, HookRunner, HookRunRecord, HookRunRecorder, Hooks, document, parse_event
 from parachuted.hooks.names import UnknownEventError
-from parachuted.hooks.recorder import FOLDER
+from parachuted.hooks.responses import show_events, show_hook, show_run, show_trial, show_whole_run
+from parachuted.hooks.run_recorder import FOLDER
 from parachuted.hooks.samples import make_sample
-from parachuted.hooks.shown import show_events, show_hook, show_run, show_trial, show_whole_run
-from parachuted.hooks.trying import try_hooks
+from parachuted.hooks.trials import try_hooks
 from parachuted.presence import running_daemon
 from parachuted.vault_state import known_state_folder
 
@@ -137,9 +137,9 @@ def _alone(act: Callable[[Hooks, Path], Awaitable[Any]]) -> Any:  # noqa: ANN401
     settings = load_settings(home, os.environ, {})
 
     async def main() -> Any:  # noqa: ANN401  the same
-        runner = Runner(settings.hooks.concurrency)
+        runner = HookRunner(settings.hooks.concurrency)
         hooks = Hooks(
-            home=home, vault=settings.vault, runner=runner, approvals=Approvals(home), recorder=_recorder(),
+            home=home, vault=settings.vault, runner=runner, approvals=HookApprovals(home), recorder=_recorder(),
             clock=_now, report=lambda _subject, _problem: None, env=os.environ,
             fails_closed=settings.hooks.fails_closed, must_approve=settings.hooks.must_approve,
         )  # fmt: skip
@@ -177,14 +177,14 @@ def _given(name: str | None) -> dict[str, object] | None:
     if name is None:
         return None
     try:
-        document = json.loads(sys.stdin.read() if name == "-" else Path(name).expanduser().read_text("utf-8"))
+        yaml_nodes = json.loads(sys.stdin.read() if name == "-" else Path(name).expanduser().read_text("utf-8"))
     except OSError as error:
         raise ParachuteError(f"{name} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise ParachuteError(f"{name} is not JSON: {error}") from error
-    if not isinstance(document, dict):
+    if not isinstance(yaml_nodes, dict):
         raise ParachuteError(f"{name} should hold a JSON object: an event's data, or all that a hook reads")
-    return document
+    return yaml_nodes
 
 
 def recorder_folder(home: Path, vault: Path) -> Path:
@@ -192,12 +192,12 @@ def recorder_folder(home: Path, vault: Path) -> Path:
     return (known_state_folder(home, vault) or home / "state") / FOLDER
 
 
-def _recorder() -> Recorder:
+def _recorder() -> HookRunRecorder:
     home = home_folder(os.environ)
-    return Recorder(recorder_folder(home, load_settings(home, os.environ, {}).vault))
+    return HookRunRecorder(recorder_folder(home, load_settings(home, os.environ, {}).vault))
 
 
-def _kept(name: str) -> Record:
+def _kept(name: str) -> HookRunRecord:
     record = _recorder().get(name)
     if record is None:
         raise NotFoundError(f"there is no run {name}, or not any more; `parachute hooks history` lists the last 200")

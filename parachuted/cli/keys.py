@@ -14,7 +14,7 @@ from parachuted.cli.client import ask
 from parachuted.cli.show import say, say_json, say_table, when
 from parachuted.config import home_folder
 from parachuted.errors import ParachuteError
-from parachuted.keys import KNOWN_MODULES, USUAL, Key, KeyFile, Minted, Scope, key_document, mint, parse_end, parse_words
+from parachuted.keys import KNOWN_MODULES, USUAL, ApiKey, KeyFile, MintedKey, Scope, key_document, mint, parse_end, parse_words
 
 
 def keys_list(options: Namespace) -> int:
@@ -77,15 +77,15 @@ def _refuse_unknown(scopes: tuple[Scope, ...]) -> None:
     """Raises ValueError for a scope on an unknown module: a misspelled one would silently open nothing."""
     if {scope.module for scope in scopes} <= set(KNOWN_MODULES):
         return
-    from parachuted.modules.ledger import Ledger
+    from parachuted.modules.registry.module_registry import ModuleRegistry
 
-    known = [*KNOWN_MODULES, *Ledger(home_folder(os.environ)).load()]
+    known = [*KNOWN_MODULES, *ModuleRegistry(home_folder(os.environ)).load()]
     unknown = sorted({scope.module for scope in scopes}.difference(known))
     if unknown:
         raise ValueError(f"there is no module {unknown[0]}; those that a scope may name are {', '.join(dict.fromkeys(known))}")
 
 
-def _show(made: Minted) -> None:
+def _show(made: MintedKey) -> None:
     ends = "never ends" if made.key.expires is None else f"ends {_end(made.key)}"
     say(f"{made.key.name} ({made.key.id}) may {_may(made.key.scopes)}; it {ends}.")
     say("The key, which is shown this once and kept nowhere:")
@@ -98,7 +98,7 @@ def _show(made: Minted) -> None:
         segno.make(made.secret, micro=False).terminal(compact=(sys.stdout.encoding or "").lower().startswith("utf"))
 
 
-def _told(key: Key) -> dict[str, object]:
+def _told(key: ApiKey) -> dict[str, object]:
     """All but the hash, which is nobody's business."""
     return {name: value for name, value in key_document(key).items() if name != "key_hash"}
 
@@ -116,9 +116,9 @@ def _listed(words: list[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
-def _end(key: Key) -> str:
+def _end(key: ApiKey) -> str:
     return when(_time(key, "expires")) or "never"
 
 
-def _time(key: Key, name: str) -> str | None:
+def _time(key: ApiKey, name: str) -> str | None:
     return str(key_document(key).get(name) or "") or None

@@ -19,7 +19,7 @@ from parachuted.errors import NoDaemonError, ParachuteError
 from parachuted.visible import quoted_lines
 
 if TYPE_CHECKING:
-    from parachuted.modules.actions import Actions
+    from parachuted.modules.actions import ModuleActions
 
 _YES = {"y", "yes"}
 _MOST_PROBLEM = 100
@@ -112,7 +112,7 @@ def modules_remove(options: Namespace) -> int:
 
 def modules_new(options: Namespace) -> int:
     """`parachute modules new NAME`: a working module with a test, in the vault or where one says."""
-    from parachuted.modules.skeleton import new_module
+    from parachuted.modules.registry.skeleton import new_module
 
     folder = Path(options.folder).expanduser() if options.folder else _vault() / "Modules" / options.name
     new_module(folder, options.name)
@@ -230,12 +230,12 @@ def _is_running() -> bool:
     return True
 
 
-def _actions() -> Actions:
+def _actions() -> ModuleActions:
     from parachuted.config import home_folder
-    from parachuted.modules.actions import Actions
-    from parachuted.modules.trust import Trust
+    from parachuted.modules.actions import ModuleActions
+    from parachuted.modules.registry.approvals import ModuleApprovals
 
-    return Actions(Trust(home_folder(os.environ), _vault(), env=os.environ))
+    return ModuleActions(ModuleApprovals(home_folder(os.environ), _vault(), env=os.environ))
 
 
 def _vault() -> Path:

@@ -12,9 +12,9 @@ from pathlib import Path
 from parachuted.cli.show import say
 from parachuted.config import set_setting
 from parachuted.errors import ParachuteError
-from parachuted.keys import USUAL, Key, KeyFile
-from parachuted.keys.document import Value, read_document
-from parachuted.keys.key import parse_time
+from parachuted.keys import USUAL, ApiKey, KeyFile
+from parachuted.keys.api_key import parse_time
+from parachuted.keys.document import KeyFileValue, read_document
 
 _FOLDER = ".parachute"
 _PROFILE = "Profile.md"
@@ -27,14 +27,14 @@ _SETTINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MigrationStep:
     """One thing that was found. `act` takes it over; None: it is not taken over, and `says` tells why."""
 
     says: str
     act: Callable[[], object] | None = None
 
 
-def plan(folder: Path, home: Path) -> list[Step]:
+def plan(folder: Path, home: Path) -> list[MigrationStep]:
     """What is taken over from the folder of an older server: a vault with a .parachute in it, or that folder itself.
 
     Raises ParachuteError where there is nothing to take over.
@@ -50,7 +50,7 @@ def plan(folder: Path, home: Path) -> list[Step]:
     return steps
 
 
-def tell_and_take(steps: list[Step], *, may_act: Callable[[], bool]) -> bool:
+def tell_and_take(steps: list[MigrationStep], *, may_act: Callable[[], bool]) -> bool:
     """Show the plan, and carry it out if `may_act` says so; whether it was."""
     for step in steps:
         say(f"{'take    ' if step.act is not None else 'leave   '}  {step.says}")
@@ -62,7 +62,7 @@ def tell_and_take(steps: list[Step], *, may_act: Callable[[], bool]) -> bool:
     return True
 
 
-def _config(folder: Path, kept: Path, home: Path) -> Iterator[Step]:
+def _config(folder: Path, kept: Path, home: Path) -> Iterator[MigrationStep]:
     for file in dict.fromkeys((folder / "config.yaml", kept / "config.yaml")):
         if file.parent.resolve() == home.resolve():
             continue  # its older names are understood where they are
@@ -71,10 +71,10 @@ def _config(folder: Path, kept: Path, home: Path) -> Iterator[Step]:
             if name in _SETTINGS and isinstance(value, str) and value:
                 yield _setting(home, _SETTINGS[name], value, f"{name} in {file}")
             else:
-                yield Step(f"{name} in {file}: there is no such setting any more")
+                yield MigrationStep(f"{name} in {file}: there is no such setting any more")
 
 
-def _server(kept: Path, home: Path) -> Iterator[Step]:
+def _server(kept: Path, home: Path) -> Iterator[MigrationStep]:
     file = kept / "server.yaml"
     found = _read(file)
     server, security = (_part(found, name) for name in ("server", "security"))
@@ -82,45 +82,49 @@ def _server(kept: Path, home: Path) -> Iterator[Step]:
     if isinstance(port, str) and port:
         yield _setting(home, "port", port, f"server.port in {file}")
     if security.get("require_auth") is not None:
-        yield Step(f"require_auth in {file}: here this machine needs no key and every other does; the setting auth_mode changes that")
+        yield MigrationStep(
+            f"require_auth in {file}: here this machine needs no key and every other does; the setting auth_mode changes that"
+        )
     entries = security.get("api_keys")
     for number, entry in enumerate(entries if isinstance(entries, list) else (), 1):
         yield _key(entry, number, home)
 
 
-def _key(entry: Value, number: int, home: Path) -> Step:
+def _key(entry: KeyFileValue, number: int, home: Path) -> MigrationStep:
     told = entry if isinstance(entry, dict) else {}
     name = " ".join(str(told.get("label") or f"older key {number}").split())[:100]
     found = _HASH.fullmatch(str(told.get("key_hash") or ""))
     if found is None:
-        return Step(f"the key {name!r}: what is kept of it is no SHA-256; `parachute keys create` makes another")
-    key = Key(
+        return MigrationStep(f"the key {name!r}: what is kept of it is no SHA-256; `parachute keys create` makes another")
+    key = ApiKey(
         id=f"k_{found[1][:12]}", key_hash=f"sha256:{found[1]}", name=name, scopes=USUAL,
         created=_time(told.get("created_at")), last_used=_time(told.get("last_used_at")),
     )  # fmt: skip
     if any(one.key_hash == key.key_hash for one in KeyFile(home).load().keys):
-        return Step(f"the key {name!r}: it is taken over already")
-    return Step(f"the key {name!r}, which may read and write everything and administer nothing", lambda: KeyFile(home).add(key))
+        return MigrationStep(f"the key {name!r}: it is taken over already")
+    return MigrationStep(f"the key {name!r}, which may read and write everything and administer nothing", lambda: KeyFile(home).add(key))
 
 
-def _rest(kept: Path) -> Iterator[Step]:
+def _rest(kept: Path) -> Iterator[MigrationStep]:
     for file in sorted(kept.glob("workspaces/*/config.yaml")):
         found = _read(file)
         told = found if isinstance(found, dict) else {}
         facts = ", ".join(f"{name} {told[name]}" for name in ("working_directory", "model", "default_trust_level") if told.get(name))
         name = f"{told.get('name') or file.parent.name}{f' ({facts})' if facts else ''}"
-        yield Step(f"the workspace {name}: an agent's folders and rights are in its module's manifest here, and are asked for anew")
+        yield MigrationStep(
+            f"the workspace {name}: an agent's folders and rights are in its module's manifest here, and are asked for anew"
+        )
     profile, target = kept / "profile.md", kept.parent / _PROFILE
     if profile.is_file() and target.exists():
-        yield Step(f"{profile}: {target} is there already")
+        yield MigrationStep(f"{profile}: {target} is there already")
     elif profile.is_file():
-        yield Step(f"{profile} becomes the note {target}, where agents can read it", lambda: _copy(profile, target))
+        yield MigrationStep(f"{profile} becomes the note {target}, where agents can read it", lambda: _copy(profile, target))
     for name, why in (
         ("bots.yaml", "what a bot may do is asked for anew, and so is its token, when a module for it is installed"),
         ("module_hashes.json", "these hashes are no approval; `parachute modules approve` is"),
     ):
         if (kept / name).exists():
-            yield Step(f"{kept / name}: {why}")
+            yield MigrationStep(f"{kept / name}: {why}")
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -128,16 +132,16 @@ def _copy(source: Path, target: Path) -> None:
         file.write(source.read_bytes())
 
 
-def _setting(home: Path, key: str, value: str, where: str) -> Step:
-    return Step(f"setting {key} = {value} ({where})", lambda: set_setting(home, key, value))
+def _setting(home: Path, key: str, value: str, where: str) -> MigrationStep:
+    return MigrationStep(f"setting {key} = {value} ({where})", lambda: set_setting(home, key, value))
 
 
-def _part(found: Value, name: str) -> dict[str, Value]:
+def _part(found: KeyFileValue, name: str) -> dict[str, KeyFileValue]:
     part = found.get(name) if isinstance(found, dict) else None
     return part if isinstance(part, dict) else {}
 
 
-def _read(file: Path) -> Value:
+def _read(file: Path) -> KeyFileValue:
     """What the file says, None where there is none. Raises ParachuteError for one that cannot be understood."""
     try:
         with file.open("rb") as opened:
@@ -149,7 +153,7 @@ def _read(file: Path) -> Value:
         raise ParachuteError(f"{file} cannot be understood: {error}; nothing was taken over") from error
 
 
-def _time(text: Value) -> datetime | None:
+def _time(text: KeyFileValue) -> datetime | None:
     try:
         return parse_time(text).astimezone(UTC) if isinstance(text, str) else None
     except (ValueError, OverflowError):

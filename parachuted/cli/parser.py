@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 AUDIT_TYPES = ("api_call", "mcp_call", "module_call", "agent_start", "agent_end", "suggestion", "write", "audit")
 LOGINS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
-Command = Callable[[argparse.Namespace], int]
+CommandFunction = Callable[[argparse.Namespace], int]
 
 _ABOUT = """\
 parachuted makes a folder of markdown come alive: notes say what they watch, and when
@@ -67,7 +67,7 @@ class _Parser(argparse.ArgumentParser):
         raise argparse.ArgumentError(action, f"{what} {str(value)!r}; {hint}")
 
 
-def parse(arguments: Sequence[str]) -> tuple[Command, argparse.Namespace]:
+def parse(arguments: Sequence[str]) -> tuple[CommandFunction, argparse.Namespace]:
     """The command that the words name, and its options. Exits with 2 when they make no sense."""
     parser = make_parser()
     options = parser.parse_args(arguments)
@@ -561,7 +561,7 @@ def _json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def _load(run: str) -> Command:
+def _load(run: str) -> CommandFunction:
     module, _, name = run.partition(":")
-    command: Command = getattr(importlib.import_module(f"parachuted.cli.{module}"), name)
+    command: CommandFunction = getattr(importlib.import_module(f"parachuted.cli.{module}"), name)
     return command

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from parachuted.bundled import bundled_folder
-from parachuted.cli.supervisor import Command, Supervisor, Wanted, find_supervisor
+from parachuted.cli.supervisor import CommandLine, ServiceTarget, Supervisor, find_supervisor
 from parachuted.errors import StorageFailedError
 
 OK = 0
@@ -27,7 +27,7 @@ _NOTE = re.compile(rb"written by `parachute service install`; sha256 ([0-9a-f]{6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ServiceOutcome:
     """What to print, and the exit code."""
 
     text: str
@@ -35,7 +35,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class ServiceState:
     """How the service is; `enabled` and `running` are None where the supervisor does not answer."""
 
     file: Path
@@ -59,7 +59,7 @@ def _installed_home(supervisor: Supervisor) -> Path | None:
     return supervisor.home_of(supervisor.file.read_bytes()) if supervisor.file.is_file() else None
 
 
-def install(wanted: Wanted, supervisor: Supervisor, *, settle_s: float = 2.0) -> Outcome:
+def install(wanted: ServiceTarget, supervisor: Supervisor, *, settle_s: float = 2.0) -> ServiceOutcome:
     """Write the service's file, then enable and start it if the supervisor answers; an installed one is replaced and restarted.
 
     It counts as started when it has run for `settle_s` seconds.
@@ -73,7 +73,7 @@ def install(wanted: Wanted, supervisor: Supervisor, *, settle_s: float = 2.0) ->
     _write(supervisor, wanted)
     wrote = f"Wrote {supervisor.file}."
     if not _succeeds(supervisor.answers):
-        return Outcome(text=_lines(wrote, _unheard(supervisor), *map(shlex.join, supervisor.load)))
+        return ServiceOutcome(text=_lines(wrote, _unheard(supervisor), *map(shlex.join, supervisor.load)))
     if replaced:
         _run(supervisor.unload)
     failure = _run(supervisor.load)
@@ -81,10 +81,10 @@ def install(wanted: Wanted, supervisor: Supervisor, *, settle_s: float = 2.0) ->
         return _failed(_lines(wrote, f"{supervisor.name} did not start it:", failure))
     if not _stays_up(supervisor, settle_s):
         return _failed(_lines(wrote, "It was started, but ended at once; the log says why.", *supervisor.hints))
-    return Outcome(text=_lines(wrote, "It runs now, and starts again at every login.", *supervisor.hints))
+    return ServiceOutcome(text=_lines(wrote, "It runs now, and starts again at every login.", *supervisor.hints))
 
 
-def _refusal(supervisor: Supervisor, wanted: Wanted) -> Outcome | None:
+def _refusal(supervisor: Supervisor, wanted: ServiceTarget) -> ServiceOutcome | None:
     if not _is_ours(supervisor):
         return _not_ours(supervisor)
     other = _installed_home(supervisor)
@@ -94,10 +94,10 @@ def _refusal(supervisor: Supervisor, wanted: Wanted) -> Outcome | None:
     return _failed(f"{supervisor.file} is the service of {other}, and stays as it is. Take it away first: {command}")
 
 
-def uninstall(supervisor: Supervisor) -> Outcome:
+def uninstall(supervisor: Supervisor) -> ServiceOutcome:
     """Stop the service and remove what `install` wrote; the vault and the home stay."""
     if not _exists(supervisor.file):
-        return Outcome(text=f"Nothing is installed: there is no {supervisor.file}.")
+        return ServiceOutcome(text=f"Nothing is installed: there is no {supervisor.file}.")
     if not _is_ours(supervisor):
         return _not_ours(supervisor)
     answers = _succeeds(supervisor.answers)
@@ -107,16 +107,18 @@ def uninstall(supervisor: Supervisor) -> Outcome:
     _remove(supervisor)
     removed = f"Removed {supervisor.file}; the vault and parachuted's home are as they were."
     if not answers:
-        return Outcome(text=_lines(removed, f"{supervisor.name} does not answer here: a daemon that it started goes on until you log out."))
+        return ServiceOutcome(
+            text=_lines(removed, f"{supervisor.name} does not answer here: a daemon that it started goes on until you log out.")
+        )
     _run(supervisor.forget)
-    return Outcome(text=removed)
+    return ServiceOutcome(text=removed)
 
 
-def find_state(supervisor: Supervisor) -> State:
+def find_state(supervisor: Supervisor) -> ServiceState:
     """How the service is now."""
     installed = _exists(supervisor.file)
     answers = _succeeds(supervisor.answers)
-    return State(
+    return ServiceState(
         file=supervisor.file,
         installed=installed,
         edited=installed and not _is_ours(supervisor),
@@ -125,7 +127,7 @@ def find_state(supervisor: Supervisor) -> State:
     )
 
 
-def status(supervisor: Supervisor) -> Outcome:
+def status(supervisor: Supervisor) -> ServiceOutcome:
     """The state in three lines; the code is 3 unless the service is known to run."""
     state = find_state(supervisor)
     edited = ", and edited since or written by somebody else" if state.edited else ""
@@ -135,7 +137,7 @@ def status(supervisor: Supervisor) -> Outcome:
         f"running:   {_answer(state.running)}",
         *([] if state.running is not None else [f"{supervisor.name} does not answer here."]),
     )
-    return Outcome(text=text, code=OK if state.running else NOT_RUNNING)
+    return ServiceOutcome(text=text, code=OK if state.running else NOT_RUNNING)
 
 
 def _answer(known: bool | None) -> str:  # noqa: FBT001  it is the whole of what is said
@@ -146,11 +148,11 @@ def _lines(*lines: str) -> str:
     return "\n".join(lines)
 
 
-def _failed(text: str) -> Outcome:
-    return Outcome(text=text, code=FAILED)
+def _failed(text: str) -> ServiceOutcome:
+    return ServiceOutcome(text=text, code=FAILED)
 
 
-def _not_ours(supervisor: Supervisor) -> Outcome:
+def _not_ours(supervisor: Supervisor) -> ServiceOutcome:
     return _failed(f"{supervisor.file} was edited or written by somebody else, so it stays as it is. Move it away and try again.")
 
 
@@ -177,7 +179,7 @@ def _signed(supervisor: Supervisor, body: bytes) -> bytes:
     return body + begin + b"written by `parachute service install`; sha256 " + sha256(body).hexdigest().encode() + end
 
 
-def _write(supervisor: Supervisor, wanted: Wanted) -> None:
+def _write(supervisor: Supervisor, wanted: ServiceTarget) -> None:
     template = bundled_folder(supervisor.name) / supervisor.template
     content = _signed(supervisor, supervisor.render(template.read_bytes(), wanted))
     temporary = supervisor.file.with_suffix(".new")
@@ -199,7 +201,7 @@ def _remove(supervisor: Supervisor) -> None:
         link.unlink()
 
 
-def _run(commands: Iterable[Command]) -> str | None:
+def _run(commands: Iterable[CommandLine]) -> str | None:
     """Run them in order; what the first that failed had to say, or None."""
     for command in commands:
         code, said = _called(command)
@@ -218,11 +220,11 @@ def _stays_up(supervisor: Supervisor, seconds: float) -> bool:
     return False
 
 
-def _succeeds(command: Command) -> bool:
+def _succeeds(command: CommandLine) -> bool:
     return _called(command)[0] == 0
 
 
-def _called(command: Command) -> tuple[int, str]:
+def _called(command: CommandLine) -> tuple[int, str]:
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False)  # noqa: S603
     except FileNotFoundError:

@@ -19,9 +19,9 @@ from parachuted.agents.credentials import LOGIN_FILE, find_login_environment, ke
 from parachuted.bundled import bundled_folder
 from parachuted.cli.client import home_of
 from parachuted.cli.running import ask_logins, find_login_differences
-from parachuted.cli.service import Outcome, find_state, install, status, this_supervisor, uninstall
+from parachuted.cli.service import ServiceOutcome, find_state, install, status, this_supervisor, uninstall
 from parachuted.cli.show import say, say_json, say_table, say_text
-from parachuted.cli.supervisor import Wanted
+from parachuted.cli.supervisor import ServiceTarget
 from parachuted.config import Settings, describe_settings, home_folder, load_settings, set_setting
 from parachuted.errors import ConfigError, ParachuteError
 from parachuted.presence import refuse_second, running_daemon
@@ -222,7 +222,7 @@ def service_install(_options: Namespace) -> int:
     if load_settings(home, {"HOME": os.fspath(Path.home())}, {}).vault != settings.vault:
         set_setting(home, "vault", os.fspath(settings.vault))
         say(f"The vault {settings.vault} is in config.yaml now, where the service looks for it.")
-    return _say(install(Wanted(vault=settings.vault, home=home), this_supervisor(home)))
+    return _say(install(ServiceTarget(vault=settings.vault, home=home), this_supervisor(home)))
 
 
 def service_uninstall(_options: Namespace) -> int:
@@ -240,7 +240,7 @@ def service_status(options: Namespace) -> int:
     return _say(status(supervisor))
 
 
-def _say(outcome: Outcome) -> int:
+def _say(outcome: ServiceOutcome) -> int:
     say_text(outcome.text.rstrip("\n"))
     return outcome.code
 

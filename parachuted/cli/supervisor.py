@@ -19,7 +19,7 @@ from xml.parsers.expat import ExpatError
 
 from parachuted.errors import DaemonError
 
-Command = tuple[str, ...]
+CommandLine = tuple[str, ...]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _UNSAFE = re.compile(r"[\\'\"]")
@@ -30,15 +30,15 @@ _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ServiceTarget:
     """The daemon that the service is to run, and the vault that it may write now; all paths absolute."""
 
     vault: Path
     home: Path
-    program: Command = (sys.executable, "-P", "-m", "parachuted")  # -P: a folder named parachuted in the current one is not us
+    program: CommandLine = (sys.executable, "-P", "-m", "parachuted")  # -P: a folder named parachuted in the current one is not us
 
     @property
-    def command(self) -> Command:
+    def command(self) -> CommandLine:
         """The whole command. The vault, the port and all else it takes from the settings."""
         return (*self.program, "start", "--foreground")
 
@@ -50,14 +50,14 @@ class Supervisor:
     name: Literal["systemd", "launchd"]  # and of the bundled folder with its template
     file: Path  # what `install` writes
     template: str
-    render: Callable[[bytes, Wanted], bytes]
+    render: Callable[[bytes, ServiceTarget], bytes]
     note: tuple[bytes, bytes]  # what a comment begins and ends with
-    answers: Command  # succeeds when the supervisor can be spoken to
-    load: tuple[Command, ...]
-    unload: tuple[Command, ...]
-    forget: tuple[Command, ...]  # once the file is gone
-    enabled: Command
-    running: Command
+    answers: CommandLine  # succeeds when the supervisor can be spoken to
+    load: tuple[CommandLine, ...]
+    unload: tuple[CommandLine, ...]
+    forget: tuple[CommandLine, ...]  # once the file is gone
+    enabled: CommandLine
+    running: CommandLine
     home_of: Callable[[bytes], Path | None]  # which home an installed file is for
     left_over: Path | None  # a link that `load` makes and `unload` removes
     hints: tuple[str, ...]
@@ -131,7 +131,7 @@ def _launchd(user_home: Path, uid: int, label: str) -> Supervisor:
     )
 
 
-def render_unit(template: bytes, wanted: Wanted) -> bytes:
+def render_unit(template: bytes, wanted: ServiceTarget) -> bytes:
     """The unit with these paths in it, whatever characters they hold; raises DaemonError for those that no unit can hold."""
     if _UNSAFE.search(wanted.program[0]):
         raise DaemonError(f"systemd starts no program whose path holds quotes or backslashes, as {wanted.program[0]} does.")
@@ -170,7 +170,7 @@ def _quoted(word: str) -> str:
     return '"{}"'.format(word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%"))
 
 
-def render_plist(template: bytes, wanted: Wanted, label: str = _LAUNCHD) -> bytes:
+def render_plist(template: bytes, wanted: ServiceTarget, label: str = _LAUNCHD) -> bytes:
     """The property list with these paths in it; raises DaemonError for those that no property list can hold."""
     for word in (*wanted.command, str(wanted.home)):
         refuse_control_characters(word)

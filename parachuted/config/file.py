@@ -26,7 +26,7 @@ _NULL = "tag:yaml.org,2002:null"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ConfigEntry:
     """A key, dotted where it is in a section, with its value's text (None: nothing, or a list) and its line, from 1."""
 
     key: str
@@ -62,10 +62,10 @@ def write_file(home: Path, text: str) -> None:
         raise StorageFailedError(f"{NAME} could not be written: {error.strerror}", errno=error.errno) from error
 
 
-def read_entries(text: str) -> list[Entry]:
+def read_entries(text: str) -> list[ConfigEntry]:
     """The entries of the file in their order. Raises ConfigError if it holds none for a reason."""
     return [
-        Entry(key=key, text=_text(value), line=at.line + 1, is_list=isinstance(value, yaml.SequenceNode))
+        ConfigEntry(key=key, text=_text(value), line=at.line + 1, is_list=isinstance(value, yaml.SequenceNode))
         for key, at, value in _walk(_root(text))
         if not isinstance(value, yaml.MappingNode)
     ]
@@ -77,7 +77,7 @@ def set_entry(text: str, key: str, value: str) -> str:
     Raises ConfigError if that cannot be done line by line.
     """
     changed = _changed(text, key, _scalar(value))
-    empty = Entry(key=key.rpartition(".")[0], text=None, line=0)  # a section that had nothing in it is no entry any more
+    empty = ConfigEntry(key=key.rpartition(".")[0], text=None, line=0)  # a section that had nothing in it is no entry any more
     before = {entry.key: entry.text for entry in read_entries(text) if replace(entry, line=0) != empty}
     try:
         if {entry.key: entry.text for entry in read_entries(changed)} == before | {key: value or None}:

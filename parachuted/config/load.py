@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from parachuted.config.file import NAME, Entry, read_entries, read_file, set_entry, write_file
+from parachuted.config.file import NAME, ConfigEntry, read_entries, read_file, set_entry, write_file
 from parachuted.config.settings import Settings, describe_settings, is_loopback
 from parachuted.errors import ConfigError
 from parachuted.private import is_in
@@ -128,7 +128,7 @@ def _from_file(home: Path, env: Mapping[str, str]) -> _Layer:
         return _Layer(mistakes=error.problems)
 
 
-def _from_entries(entries: Sequence[Entry], env: Mapping[str, str], *, new_key: str | None = None) -> _Layer:
+def _from_entries(entries: Sequence[ConfigEntry], env: Mapping[str, str], *, new_key: str | None = None) -> _Layer:
     """The layer of a file's entries; `new_key` is not in the file yet, so that its line is not named."""
     layer = _Layer()
     lines: dict[str, int] = {}
@@ -147,7 +147,7 @@ def _from_entries(entries: Sequence[Entry], env: Mapping[str, str], *, new_key: 
     return layer
 
 
-def _take_entry(layer: _Layer, entry: Entry, place: str, env: Mapping[str, str]) -> None:
+def _take_entry(layer: _Layer, entry: ConfigEntry, place: str, env: Mapping[str, str]) -> None:
     if entry.is_list:
         layer.mistakes.append(f"{place}: {entry.key} should be one value, not a list")
     elif entry.text is not None and entry.key == "vault" and not entry.text.startswith(("/", "~/")):
@@ -156,7 +156,7 @@ def _take_entry(layer: _Layer, entry: Entry, place: str, env: Mapping[str, str])
         layer.take(entry.key, entry.text, place, env)
 
 
-def _take_older(layer: _Layer, entry: Entry, place: str, present: Collection[str], env: Mapping[str, str]) -> None:
+def _take_older(layer: _Layer, entry: ConfigEntry, place: str, present: Collection[str], env: Mapping[str, str]) -> None:
     newer = _OLDER[entry.key]
     if newer is None or newer in present:
         layer.notes.append(f"{place}: {entry.key} means nothing{f' beside {newer}' if newer else ' any more'}, and is ignored")

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, NamedTuple, get_args, get_origin, get_typ
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
 
-from parachuted.keys.globs import Glob
+from parachuted.keys.path_globs import PathGlob
 
 
 def _address(host: str) -> str:
@@ -55,7 +55,7 @@ def _pairs(text: str) -> str:
 def _patterns(text: str) -> str:
     try:
         for pattern in listed(text):
-            Glob(pattern)
+            PathGlob(pattern)
     except ValueError as error:
         raise ValueError(f"should be patterns with commas between them: {error}") from None
     return text
@@ -239,7 +239,7 @@ class Settings:
     notes: tuple[str, ...] = ()
 
 
-class Described(NamedTuple):
+class SettingDescription(NamedTuple):
     """One setting for a person: its dotted key, its kind of value, its default as text, and a sentence."""
 
     key: str
@@ -248,12 +248,12 @@ class Described(NamedTuple):
     means: str
 
 
-def describe_settings() -> list[Described]:
+def describe_settings() -> list[SettingDescription]:
     """Every setting, in the order in which a person reads them."""
     return list(_described(Settings, ""))
 
 
-def _described(section: type, prefix: str) -> Iterator[Described]:
+def _described(section: type, prefix: str) -> Iterator[SettingDescription]:
     hints = get_type_hints(section, include_extras=True)
     for setting in fields(section):
         hint = hints[setting.name]
@@ -262,7 +262,7 @@ def _described(section: type, prefix: str) -> Iterator[Described]:
         elif get_origin(hint) is Annotated:
             kind, *_, means = get_args(hint)
             default = "" if setting.default is None else _default_text(setting.default)
-            yield Described(f"{prefix}{setting.name}", _kind(kind), default, means)
+            yield SettingDescription(f"{prefix}{setting.name}", _kind(kind), default, means)
 
 
 def _default_text(default: object) -> str:

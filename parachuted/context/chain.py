@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from parachuted.context.folders import tokens_in
-from parachuted.vault import CONTEXT_NAMES, Index, VaultPath
+from parachuted.vault import CONTEXT_NAMES, VaultIndex, VaultPath
 
 Level = Literal["root", "parent", "direct", "watched"]
 _ORDER: dict[Level, int] = {"root": 0, "parent": 1, "watched": 2, "direct": 3}
@@ -41,7 +41,7 @@ class Chain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class ContextSelection:
     """What was chosen: folders (empty: the vault itself), and single notes, as older programs name them."""
 
     folders: tuple[str, ...] = ()
@@ -49,8 +49,8 @@ class Choice:
 
 
 def chain_of(
-    choice: Choice,
-    index: Index,
+    choice: ContextSelection,
+    index: VaultIndex,
     watched_by: Callable[[str], Iterable[VaultPath]],
     *,
     max_tokens: int | None = None,
@@ -73,7 +73,7 @@ def chain_of(
     return _within(sorted(files.values(), key=_place), max_tokens)
 
 
-def _chosen(choice: Choice, index: Index) -> Iterator[ChainFile]:
+def _chosen(choice: ContextSelection, index: VaultIndex) -> Iterator[ChainFile]:
     for folder in choice.folders:
         path = index.context_file(folder) or VaultPath(f"{folder}/{CONTEXT_NAMES[0]}" if folder else CONTEXT_NAMES[0])
         yield _file(path, "direct" if folder else "root", index, reason="chosen")
@@ -95,7 +95,7 @@ def _within(files: list[ChainFile], max_tokens: int | None) -> Chain:
     return Chain(files=kept, total_tokens=total, truncated=bool(cut))
 
 
-def _file(path: VaultPath, level: Level, index: Index, *, reason: str) -> ChainFile:
+def _file(path: VaultPath, level: Level, index: VaultIndex, *, reason: str) -> ChainFile:
     entry = index.get(path)
     if entry is None:
         reason = f"{reason}, but there is no {'context ' if path.name in CONTEXT_NAMES else ''}file"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from parachuted.vault import CONTEXT_NAMES, Index, VaultPath
+from parachuted.vault import CONTEXT_NAMES, VaultIndex, VaultPath
 
 _BYTES_PER_TOKEN = 4
 
@@ -21,12 +21,12 @@ class ContextFolder:
     tokens: int
 
 
-def context_folders(index: Index) -> list[ContextFolder]:
+def context_folders(index: VaultIndex) -> list[ContextFolder]:
     """Every folder with a context file, by path; answered from the index."""
     return [found for folder in index.context_folders() if (found := context_folder(folder, index)) is not None]
 
 
-def context_folder(folder: str, index: Index) -> ContextFolder | None:
+def context_folder(folder: str, index: VaultIndex) -> ContextFolder | None:
     """The folder, if it has a context file."""
     path = index.context_file(folder)
     if path is None:
@@ -42,7 +42,7 @@ def context_folder(folder: str, index: Index) -> ContextFolder | None:
     )
 
 
-def tokens_of(index: Index, path: VaultPath) -> int:
+def tokens_of(index: VaultIndex, path: VaultPath) -> int:
     """What the file comes to in a prompt."""
     entry = index.get(path)
     return 0 if entry is None else tokens_in(entry.size)

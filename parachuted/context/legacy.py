@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from parachuted.context.chain import Choice
-from parachuted.vault import Index, VaultPath
+from parachuted.context.chain import ContextSelection
+from parachuted.vault import VaultIndex, VaultPath
 
 LEGACY_FOLDER = VaultPath("Chat/contexts")
 _SUFFIX = ".md"
 
 
-def choice_of(names: Iterable[str], index: Index) -> Choice:
+def choice_of(names: Iterable[str], index: VaultIndex) -> ContextSelection:
     """The folders and files that names mean: the vault itself is empty or `.`; a context file stands for its folder, any other note for
     itself.
 
@@ -25,10 +25,10 @@ def choice_of(names: Iterable[str], index: Index) -> Choice:
             files[path] = None
         else:
             folders[path.folder if index.is_context_file(path) else path] = None
-    return Choice(folders=tuple(folders), files=tuple(files))
+    return ContextSelection(folders=tuple(folders), files=tuple(files))
 
 
-def names_in(texts: Iterable[str], index: Index) -> list[str]:
+def names_in(texts: Iterable[str], index: VaultIndex) -> list[str]:
     """The names in texts that hold several, with commas between them; a folder with a comma in its name has to stand alone."""
     names = []
     for text in texts:

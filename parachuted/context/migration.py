@@ -13,7 +13,7 @@ from typing import Literal
 from parachuted.access.paths import is_hidden
 from parachuted.context.legacy import LEGACY_FOLDER
 from parachuted.errors import EditRefusedError, ParachuteError
-from parachuted.vault import CONTEXT_NAMES, AppendToSection, Index, Note, Section, VaultPath, apply_edit, parse_note, printable
+from parachuted.vault import CONTEXT_NAMES, AppendToSection, Note, Section, VaultIndex, VaultPath, apply_edit, parse_note, printable
 
 KEPT_FOLDER = VaultPath(f"{LEGACY_FOLDER}/migrated")
 LARGEST_OLD_FILE = 1 << 20
@@ -24,12 +24,12 @@ _NEW_FOLDERS = "Projects"
 _BELOW_SECTION = 3
 _DEEPEST = 6
 
-Action = Literal["create", "append", "keep", "refuse"]
+MigrationAction = Literal["create", "append", "keep", "refuse"]
 Read = Callable[[VaultPath], bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Addition:
+class ContextAddition:
     """The new text of a context file, and the sections that are new in it."""
 
     data: bytes
@@ -37,32 +37,32 @@ class Addition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class PlannedMove:
     """What becomes of one old file: its text goes into `target`, itself to `kept_as`. `keep`: nothing is missing there already."""
 
     file: VaultPath
     target: VaultPath
-    action: Action
+    action: MigrationAction
     sections: tuple[str, ...]
     kept_as: VaultPath
     reason: str
 
 
-def plan_moves(index: Index, read: Read) -> Iterator[Move]:
+def plan_moves(index: VaultIndex, read: Read) -> Iterator[PlannedMove]:
     """What is to be done with each old file, in order. `read` raises what the store's raises."""
     texts: dict[VaultPath, bytes | None] = {}
     for file in old_files(index):
         target = target_of(file, index)
         action, sections, reason = _outcome(file, target, index, read, texts)
-        yield Move(file=file, target=target, action=action, sections=sections, kept_as=_free(file, index), reason=reason)
+        yield PlannedMove(file=file, target=target, action=action, sections=sections, kept_as=_free(file, index), reason=reason)
 
 
-def old_files(index: Index) -> list[VaultPath]:
+def old_files(index: VaultIndex) -> list[VaultPath]:
     """The old context files."""
     return [LEGACY_FOLDER / name for name in sorted(index.files(LEGACY_FOLDER)) if name.endswith(_SUFFIX) and not name.startswith(".")]
 
 
-def target_of(file: VaultPath, index: Index) -> VaultPath:
+def target_of(file: VaultPath, index: VaultIndex) -> VaultPath:
     """The context file of the folder that an old file is about: the vault's own, that of the folder with its name, or a new one."""
     name = file.name.removesuffix(_SUFFIX)
     name = name[: -len(_CONTEXT)] if name.casefold().endswith(_CONTEXT) and len(name) > len(_CONTEXT) else name
@@ -70,13 +70,13 @@ def target_of(file: VaultPath, index: Index) -> VaultPath:
     return index.context_file(folder) or folder / CONTEXT_NAMES[0]
 
 
-def added_to(present: bytes | None, old: bytes, file: VaultPath) -> Addition:
+def added_to(present: bytes | None, old: bytes, file: VaultPath) -> ContextAddition:
     """The old text in the present one: sections that it has not got as such, all else that it does not say under one of the file's name.
 
     Raises EditRefusedError where that would change how the rest is read.
     """
     if present is None or not present.strip():
-        return Addition(data=old, sections=())
+        return ContextAddition(data=old, sections=())
     note = parse_note(old)
     if not note.is_read or not parse_note(present).is_read:
         raise EditRefusedError("one of the two files is too large to be read as a note")
@@ -97,12 +97,12 @@ def added_to(present: bytes | None, old: bytes, file: VaultPath) -> Addition:
         title = f"From {printable(file)}".replace(">", "-")
         data = apply_edit(AppendToSection(section=title, content=rest, create=True), data)
         sections.append(title)
-    return Addition(data=data, sections=tuple(sections))
+    return ContextAddition(data=data, sections=tuple(sections))
 
 
 def _outcome(
-    file: VaultPath, target: VaultPath, index: Index, read: Read, texts: dict[VaultPath, bytes | None]
-) -> tuple[Action, tuple[str, ...], str]:  # fmt: skip
+    file: VaultPath, target: VaultPath, index: VaultIndex, read: Read, texts: dict[VaultPath, bytes | None]
+) -> tuple[MigrationAction, tuple[str, ...], str]:  # fmt: skip
     """What would be done; `texts` holds what the targets would hold by then."""
     try:
         _refuse_large(file, index)
@@ -121,13 +121,13 @@ def _outcome(
     return "append", addition.sections, "added to what is there; nothing of that is changed"
 
 
-def _refuse_large(path: VaultPath, index: Index) -> None:
+def _refuse_large(path: VaultPath, index: VaultIndex) -> None:
     entry = index.get(path)
     if entry is not None and entry.size > LARGEST_OLD_FILE:
         raise EditRefusedError(f"{printable(path)} is larger than {LARGEST_OLD_FILE >> 20} MB, which is no context file")
 
 
-def _folder_named(name: str, index: Index) -> VaultPath:
+def _folder_named(name: str, index: VaultIndex) -> VaultPath:
     """The folder of that name, written in whatever way; a project's first, then the nearest to the vault's root."""
     wanted = _plain(name)
     found = [
@@ -143,7 +143,7 @@ def _plain(name: str) -> str:
     return "-".join(name.casefold().replace("_", " ").replace("-", " ").split())
 
 
-def _free(file: VaultPath, index: Index) -> VaultPath:
+def _free(file: VaultPath, index: VaultIndex) -> VaultPath:
     """Where the old file is kept: under its own name, or the first one with a number that is free."""
     taken, stem, number = set(index.files(KEPT_FOLDER)), file.name.removesuffix(_SUFFIX), 1
     name = file.name

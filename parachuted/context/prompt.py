@@ -9,10 +9,10 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from parachuted.context.chain import LARGEST_FILE, Chain, ChainFile, Choice, chain_of
+from parachuted.context.chain import LARGEST_FILE, Chain, ChainFile, ContextSelection, chain_of
 from parachuted.context.folders import tokens_in
 from parachuted.errors import NotFoundError, ParachuteError
-from parachuted.vault import CONTEXT_NAMES, Index, VaultPath, VaultRoot, parse_note, printable
+from parachuted.vault import CONTEXT_NAMES, VaultIndex, VaultPath, VaultRoot, parse_note, printable
 
 DEFAULT_TOKENS = 50_000
 BASE_PROMPT = """\
@@ -24,21 +24,21 @@ _HEAD = "## Project Knowledge\n\nThe following context has been loaded for your 
 _WORKING_HEAD = "## Working Directory Context"
 _WORKING_NAME = "CLAUDE.md"
 
-Find = Callable[[VaultPath], VaultPath]
+PathLookup = Callable[[VaultPath], VaultPath]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class PromptRequest:
     """What a prompt is to be made of: contexts, the folder of the vault where work is done, the note that says who the agent is."""
 
-    choice: Choice
+    choice: ContextSelection
     working_directory: VaultPath | None = None
     agent: VaultPath | None = None
     max_tokens: int = DEFAULT_TOKENS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Text:
+class PromptText:
     """What a file holds, up to a limit; `digest` is of what was read, `is_cut` says that there is more."""
 
     path: VaultPath
@@ -48,7 +48,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
+class PromptPreview:
     """A prompt and what it was made of. `chain` lists what was left out, too; sizes are estimates in tokens."""
 
     prompt: str
@@ -56,8 +56,8 @@ class Preview:
     agent_name: str | None
     agent: VaultPath | None
     chain: Chain
-    texts: tuple[Text, ...]
-    working: Text | None
+    texts: tuple[PromptText, ...]
+    working: PromptText | None
 
     @property
     def is_truncated(self) -> bool:
@@ -65,13 +65,13 @@ class Preview:
         return self.chain.truncated or any(text.is_cut for text in self.texts)
 
 
-class Prompts:
+class PromptBuilder:
     """Makes prompts from the vault. `find` and `sees` say what exists for the caller. Blocks on the disk."""
 
-    def __init__(self, root: VaultRoot, index: Index, watched_by: Callable[[str], Sequence[VaultPath]]) -> None:
+    def __init__(self, root: VaultRoot, index: VaultIndex, watched_by: Callable[[str], Sequence[VaultPath]]) -> None:
         self._root, self._index, self._watched_by = root, index, watched_by
 
-    def preview(self, wanted: Wanted, *, find: Find, sees: Callable[[str], bool]) -> Preview:
+    def preview(self, wanted: PromptRequest, *, find: PathLookup, sees: Callable[[str], bool]) -> PromptPreview:
         """The prompt. Raises NotFoundError when there is no such agent's note; what else cannot be read is left out, and listed as such."""
         base, name = BASE_PROMPT, None
         if wanted.agent is not None:
@@ -80,14 +80,14 @@ class Prompts:
         chain = chain_of(wanted.choice, self._index, self._watched_by, max_tokens=wanted.max_tokens, sees=sees)
         chain, texts = self._loaded(chain, find)
         working = self._working(wanted.working_directory, texts, find)
-        return Preview(
+        return PromptPreview(
             prompt=assemble(base, list(zip([file for file in chain.files if file.included], texts, strict=True)), working),
             base=base, agent_name=name, agent=wanted.agent, chain=chain, texts=tuple(texts), working=working,
         )  # fmt: skip
 
-    def _loaded(self, chain: Chain, find: Find) -> tuple[Chain, list[Text]]:
+    def _loaded(self, chain: Chain, find: PathLookup) -> tuple[Chain, list[PromptText]]:
         files: list[ChainFile] = []
-        texts: list[Text] = []
+        texts: list[PromptText] = []
         for file in chain.files:
             if file.included:
                 try:
@@ -99,7 +99,7 @@ class Prompts:
         total = sum(file.tokens for file in files if file.included)
         return Chain(files=tuple(files), total_tokens=total, truncated=chain.truncated), texts
 
-    def _working(self, folder: VaultPath | None, texts: Sequence[Text], find: Find) -> Text | None:
+    def _working(self, folder: VaultPath | None, texts: Sequence[PromptText], find: PathLookup) -> PromptText | None:
         """The working folder's own file, if it says something that is not said already."""
         if folder is None:
             return None
@@ -109,15 +109,15 @@ class Prompts:
             return None
         return None if any(text.path == other.path or text.digest == other.digest for other in texts) else text
 
-    def _text(self, path: VaultPath, find: Find) -> Text:
+    def _text(self, path: VaultPath, find: PathLookup) -> PromptText:
         real = find(path)
         data, size = self._root.read_head(real, LARGEST_FILE)
         is_cut = size > len(data)
         text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "ignore" if is_cut else "replace")
-        return Text(path=real, text=text, digest=hashlib.sha256(data).hexdigest(), is_cut=is_cut)
+        return PromptText(path=real, text=text, digest=hashlib.sha256(data).hexdigest(), is_cut=is_cut)
 
 
-def assemble(base: str, contexts: Sequence[tuple[ChainFile, Text]], working: Text | None) -> str:
+def assemble(base: str, contexts: Sequence[tuple[ChainFile, PromptText]], working: PromptText | None) -> str:
     """The prompt as one text."""
     texts = [*(text for _file, text in contexts), *([working] if working else [])]
     mark = hashlib.sha256("\0".join([base, *(text.text for text in texts)]).encode()).hexdigest()[:8]
@@ -136,7 +136,7 @@ def tokens_of_text(text: str) -> int:
     return tokens_in(len(text.encode("utf-8", "surrogatepass")))
 
 
-def _quoted(text: Text, mark: str) -> str:
+def _quoted(text: PromptText, mark: str) -> str:
     left_out = f"\n(the file goes on; all beyond its first {LARGEST_FILE >> 10} KB is left out)" if text.is_cut else ""
     return f"<note-{mark}>\n{text.text.strip()}\n</note-{mark}>{left_out}"
 
@@ -154,7 +154,7 @@ def _parents(folder: VaultPath) -> Iterator[VaultPath]:
         yield folder
 
 
-def _agent(text: Text) -> tuple[str, str]:
+def _agent(text: PromptText) -> tuple[str, str]:
     """What the agent's note says it is, and its name."""
     note = parse_note(text.text.encode())
     named = note.values.get("name")

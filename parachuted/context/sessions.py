@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from parachuted.state import State
-from parachuted.vault import Index, VaultPath
+from parachuted.state import StateStore
+from parachuted.vault import VaultIndex, VaultPath
 
 MOST_CHOSEN = 100
 _MOST_SESSIONS = 10_000
@@ -18,7 +18,7 @@ _MOST_ROWS_EACH = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class SessionContext:
     """One choice: a folder (or, as older programs have it, a file), and since when (ISO 8601). `was`: the old file in its place before."""
 
     folder_path: VaultPath
@@ -33,16 +33,16 @@ class SessionContexts:
     who has the most. So no key can push out what others chose.
     """
 
-    def __init__(self, state: State, index: Index, clock: Callable[[], datetime]) -> None:
+    def __init__(self, state: StateStore, index: VaultIndex, clock: Callable[[], datetime]) -> None:
         self._state, self._index, self._clock = state, index, clock
         self._table = state.table("session_contexts")
         self._load()
         state.on_undone(self._load)
 
-    def of(self, session: str) -> list[Chosen]:
+    def of(self, session: str) -> list[SessionContext]:
         """What is chosen for a session, in the order in which it was. An old file that is back, since its move was undone, counts again."""
         return [
-            Chosen(folder_path=chosen.was, added_at=chosen.added_at) if chosen.was and self._index.get(chosen.was) else chosen
+            SessionContext(folder_path=chosen.was, added_at=chosen.added_at) if chosen.was and self._index.get(chosen.was) else chosen
             for chosen in self._sessions.get(session, {}).values()
         ]
 
@@ -59,7 +59,7 @@ class SessionContexts:
         with self._state.batch():
             for path in self._sessions.pop(session, {}):
                 self._table.drop(_key(session, path))
-            rows = {path: known.get(path) or Chosen(folder_path=path, added_at=now) for path in wanted}
+            rows = {path: known.get(path) or SessionContext(folder_path=path, added_at=now) for path in wanted}
             if rows:
                 self._sessions[session] = rows
                 self._owners.setdefault(session, owner)
@@ -77,12 +77,12 @@ class SessionContexts:
                 for path in [path for path in rows if path in moved]:
                     chosen = rows.pop(path)
                     self._table.drop(_key(session, path))
-                    rows.setdefault(moved[path], Chosen(folder_path=moved[path], added_at=chosen.added_at, was=path))
+                    rows.setdefault(moved[path], SessionContext(folder_path=moved[path], added_at=chosen.added_at, was=path))
                     self._keep(session, rows[moved[path]])
                     count += 1
         return count
 
-    def _keep(self, session: str, chosen: Chosen) -> None:
+    def _keep(self, session: str, chosen: SessionContext) -> None:
         row = {"session_id": session, "folder_path": chosen.folder_path, "added_at": chosen.added_at, "was": chosen.was}
         row["owner"] = self._owners.get(session, "")
         self._table.put(_key(session, chosen.folder_path), row)
@@ -108,11 +108,11 @@ class SessionContexts:
 
     def _load(self) -> None:
         """Everything from the table; also when changes to it were undone."""
-        self._sessions: dict[str, dict[VaultPath, Chosen]] = {}
+        self._sessions: dict[str, dict[VaultPath, SessionContext]] = {}
         self._owners: dict[str, str] = {}
         for row in self._table:
             was = row.get("was")
-            chosen = Chosen(
+            chosen = SessionContext(
                 folder_path=VaultPath(row["folder_path"]), added_at=row["added_at"], was=None if was is None else VaultPath(was)
             )
             self._sessions.setdefault(row["session_id"], {})[chosen.folder_path] = chosen

@@ -2,13 +2,13 @@
 
 from parachuted.events.bus import Bus, Event
 from parachuted.events.catalog import CATALOG, CORE, FACTS, EventKind
+from parachuted.events.change_committer import ChangeCommitter, ChangeListeners
+from parachuted.events.change_detector import ChangeDetector
 from parachuted.events.changes import PERSON, Change
-from parachuted.events.held import Pace
-from parachuted.events.keeper import Keeper, Listeners
-from parachuted.events.looker import Looker, load_ignore
-from parachuted.events.noticer import Noticer
+from parachuted.events.debouncer import DebounceTimes
+from parachuted.events.disk_scan import DiskScan, load_ignore
 from parachuted.events.problems import Problems
-from parachuted.events.watcher import Hints, Watcher, make_watcher
+from parachuted.events.watcher import ChangeHints, FileWatcher, make_watcher
 
 __all__ = [
     "CATALOG",
@@ -17,16 +17,16 @@ __all__ = [
     "PERSON",
     "Bus",
     "Change",
+    "ChangeCommitter",
+    "ChangeDetector",
+    "ChangeHints",
+    "ChangeListeners",
+    "DebounceTimes",
+    "DiskScan",
     "Event",
     "EventKind",
-    "Hints",
-    "Keeper",
-    "Listeners",
-    "Looker",
-    "Noticer",
-    "Pace",
+    "FileWatcher",
     "Problems",
-    "Watcher",
     "load_ignore",
     "make_watcher",
 ]

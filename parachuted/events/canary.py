@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 
-from parachuted.events.watcher import Watcher
+from parachuted.events.watcher import FileWatcher
 from parachuted.vault import VaultRoot
 from parachuted.vault_state import CONTROL_FOLDER, ID_FILE
 
@@ -22,7 +22,7 @@ class Canary:
     `every_s`: how often it is touched; `patience_s`: how long the telling may take.
     """
 
-    def __init__(self, root: VaultRoot, watcher: Watcher, *, every_s: float, patience_s: float) -> None:
+    def __init__(self, root: VaultRoot, watcher: FileWatcher, *, every_s: float, patience_s: float) -> None:
         self._root, self._watcher, self._every_s, self._patience_s = root, watcher, every_s, patience_s
         self._folder: tuple[int, int] | None = None
         self._next = 0.0

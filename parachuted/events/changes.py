@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from parachuted.vault import Author, Entry, Seen, VaultPath
+from parachuted.vault import Author, IndexEntry, PathDifference, VaultPath
 
 PERSON = Author(by="person")
 
@@ -18,8 +18,8 @@ class Change(NamedTuple):
 
     kind: Literal["created", "modified", "moved", "deleted"]
     path: VaultPath
-    old: Entry | None
-    new: Entry | None
+    old: IndexEntry | None
+    new: IndexEntry | None
     author: Author
     source: VaultPath | None = None
     data: bytes | None = None
@@ -29,15 +29,17 @@ class Change(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sorted:
+class SortedChanges:
     """What a scan amounts to: pairs of (what came, what it was before it moved or None), what went, and entries that only look newer."""
 
-    came: list[tuple[Seen, Seen | None]]
-    went: list[Seen]
-    same: list[Seen]
+    came: list[tuple[PathDifference, PathDifference | None]]
+    went: list[PathDifference]
+    same: list[PathDifference]
 
 
-def sort_seen(seen: Iterable[Seen], is_same: Callable[[Seen, Seen], bool] = lambda _came, _left: True) -> Sorted:
+def sort_seen(
+    seen: Iterable[PathDifference], is_same: Callable[[PathDifference, PathDifference], bool] = lambda _came, _left: True
+) -> SortedChanges:
     """Tell new, changed, moved and missing files apart; a move keeps its inode, or its content where there is only one such.
 
     `is_same` is asked whether one that came with the inode, but not the content, of one that went is that file indeed.
@@ -52,16 +54,18 @@ def sort_seen(seen: Iterable[Seen], is_same: Callable[[Seen, Seen], bool] = lamb
             came.append(item)
     pairs = _pair([item for item in came if item.old is None], went, is_same)
     left = {item.path for item in pairs.values()}
-    return Sorted(
+    return SortedChanges(
         came=[(item, pairs.get(item.path)) for item in came],
         went=[item for item in went if item.path not in left],
         same=same,
     )
 
 
-def _pair(created: list[Seen], gone: list[Seen], is_same: Callable[[Seen, Seen], bool]) -> dict[str, Seen]:
+def _pair(
+    created: list[PathDifference], gone: list[PathDifference], is_same: Callable[[PathDifference, PathDifference], bool]
+) -> dict[str, PathDifference]:
     """Each new path with what moved there: first by inode, then, among the rest, by content."""
-    pairs: dict[str, Seen] = {}
+    pairs: dict[str, PathDifference] = {}
     if not gone:
         return pairs
     for key in (_inode, _content):
@@ -73,12 +77,12 @@ def _pair(created: list[Seen], gone: list[Seen], is_same: Callable[[Seen, Seen],
     return pairs
 
 
-def _has_same_content(came: Seen, left: Seen) -> bool:
+def _has_same_content(came: PathDifference, left: PathDifference) -> bool:
     return came.new is not None and came.new.same_content(left.old)
 
 
-def _unique(items: Iterable[Seen], key: Callable[[Entry], object], *, old: bool) -> dict[object, Seen]:
-    found: dict[object, Seen] = {}
+def _unique(items: Iterable[PathDifference], key: Callable[[IndexEntry], object], *, old: bool) -> dict[object, PathDifference]:
+    found: dict[object, PathDifference] = {}
     twice = set()
     for item in items:
         entry = item.old if old else item.new
@@ -91,9 +95,9 @@ def _unique(items: Iterable[Seen], key: Callable[[Entry], object], *, old: bool)
     return {mark: item for mark, item in found.items() if mark not in twice}
 
 
-def _inode(entry: Entry) -> object:
+def _inode(entry: IndexEntry) -> object:
     return entry.inode
 
 
-def _content(entry: Entry) -> object:
+def _content(entry: IndexEntry) -> object:
     return entry.digest if entry.size else None

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
-from parachuted.events.held import Heard
+from parachuted.events.debouncer import Heard
 
 if sys.platform == "linux":
     from inotify_simple import INotify, flags, parse_events
@@ -30,7 +30,7 @@ _RESTART_S = 5.0
 
 
 @dataclass(slots=True, kw_only=True)
-class Hints:
+class ChangeHints:
     """Paths (vault-relative) that may have changed, with what was heard of each last.
 
     `closed`: written and closed, or renamed into place. `open`: made or written, and not closed yet, which will be told. `gone`: deleted or
@@ -42,10 +42,10 @@ class Hints:
     missed: bool = False
 
 
-class Watcher(Protocol):
+class FileWatcher(Protocol):
     """Tells of changes below the vault's folder until it is closed."""
 
-    def start(self, tell: Callable[[Hints], None]) -> None:
+    def start(self, tell: Callable[[ChangeHints], None]) -> None:
         """Begin; `tell` is called on the event loop."""
 
     def enter(self, folder: str) -> None:
@@ -61,13 +61,13 @@ class Watcher(Protocol):
         """End."""
 
 
-class NoWatcher:
+class NullFileWatcher:
     """Stands in where the system refuses to watch: each folder is refused too, so that the vault is walked again and again."""
 
     def __init__(self, reason: OSError) -> None:
         self._reason = reason
 
-    def start(self, tell: Callable[[Hints], None]) -> None:
+    def start(self, tell: Callable[[ChangeHints], None]) -> None:
         """Nothing will be told."""
 
     def enter(self, folder: str) -> None:
@@ -94,7 +94,7 @@ class WatchfilesWatcher:
         self._watch = watch
         self._task: asyncio.Task[None] | None = None
 
-    def start(self, tell: Callable[[Hints], None]) -> None:
+    def start(self, tell: Callable[[ChangeHints], None]) -> None:
         self._task = asyncio.get_running_loop().create_task(self._follow(tell), name="watchfiles")
 
     def enter(self, folder: str) -> None:
@@ -110,7 +110,7 @@ class WatchfilesWatcher:
         if self._task is not None:
             self._task.cancel()
 
-    async def _follow(self, tell: Callable[[Hints], None]) -> None:
+    async def _follow(self, tell: Callable[[ChangeHints], None]) -> None:
         """Watch; when it ends or fails, say that something may be missed and begin again."""
         while True:
             try:
@@ -119,10 +119,10 @@ class WatchfilesWatcher:
             except (OSError, RuntimeError) as error:
                 log.warning("the system's watch of the vault ended; it is begun anew", extra={"error": str(error)})
             await asyncio.sleep(_RESTART_S)
-            tell(Hints(missed=True))
+            tell(ChangeHints(missed=True))
 
-    def _hints(self, changes: Iterable[tuple[object, str]]) -> Hints:
-        hints = Hints()
+    def _hints(self, changes: Iterable[tuple[object, str]]) -> ChangeHints:
+        hints = ChangeHints()
         for _kind, path in changes:
             relative = os.path.relpath(path, self._root)
             if relative == os.curdir or relative.split(os.sep, 1)[0] == os.pardir:
@@ -155,9 +155,9 @@ if sys.platform == "linux":
             self._inotify = INotify(nonblocking=True)
             self._folders: dict[int, str] = {}
             self._watches: dict[str, int] = {}
-            self._tell: Callable[[Hints], None] = lambda _hints: None
+            self._tell: Callable[[ChangeHints], None] = lambda _hints: None
 
-        def start(self, tell: Callable[[Hints], None]) -> None:
+        def start(self, tell: Callable[[ChangeHints], None]) -> None:
             self._tell = tell
             asyncio.get_running_loop().add_reader(self._inotify.fileno(), self._read)
 
@@ -199,7 +199,7 @@ if sys.platform == "linux":
                 data = os.read(self._inotify.fileno(), _PIECE)
             except BlockingIOError:
                 return False
-            hints = Hints()
+            hints = ChangeHints()
             for watch, mask, _cookie, name in parse_events(data):
                 if mask & _IS_LOST:
                     hints.missed = True
@@ -210,7 +210,7 @@ if sys.platform == "linux":
             self._tell(hints)
             return True
 
-    def _sort(hints: Hints, path: str, mask: int) -> None:
+    def _sort(hints: ChangeHints, path: str, mask: int) -> None:
         if mask & _IS_FOLDER:
             hints.folders.add(path)
         elif mask & _IS_CLOSED:
@@ -221,13 +221,13 @@ if sys.platform == "linux":
             hints.paths[path] = "open"
 
 
-def make_watcher(root: Path, engine: Literal["auto", "watchfiles"] = "auto") -> Watcher:
+def make_watcher(root: Path, engine: Literal["auto", "watchfiles"] = "auto") -> FileWatcher:
     """The watcher of `engine`; auto: the best of this system."""
     if sys.platform == "linux" and engine == "auto":
         try:
             return InotifyWatcher(root)
         except OSError as error:
-            return NoWatcher(error)
+            return NullFileWatcher(error)
     return WatchfilesWatcher(root, _watchfiles)
 
 

@@ -1,40 +1,40 @@
 """Hooks: programs of a person's own that are told what happens, and may object to what is about to. They speak Claude Code's protocol."""
 
 from parachuted.hooks.answers import read_answer
-from parachuted.hooks.approvals import Approvals
-from parachuted.hooks.decision import ALLOWED, Answer, Decision, Permission, combine
+from parachuted.hooks.approvals import HookApprovals
+from parachuted.hooks.decision import ALLOWED, HookAnswer, HookDecision, Permission, combine
+from parachuted.hooks.event_listener import HookEventListener
 from parachuted.hooks.hook import Hook
+from parachuted.hooks.hook_event import HookEvent, document
+from parachuted.hooks.hook_status import HookError, HookStatus
 from parachuted.hooks.hooks import Hooks
-from parachuted.hooks.listed import HookError, Listed
-from parachuted.hooks.listening import Listening
 from parachuted.hooks.loading import HookSet, load_hooks
 from parachuted.hooks.names import BLOCKING, CLAUDE_NAMES, claude_name, is_blocking, parse_event
-from parachuted.hooks.occurrence import Occurrence, document
-from parachuted.hooks.recorder import Record, Recorder
-from parachuted.hooks.runner import Ran, Runner
+from parachuted.hooks.run_recorder import HookRunRecord, HookRunRecorder
+from parachuted.hooks.runner import HookRunner, ProcessResult
 from parachuted.hooks.told import told_cause, told_data
-from parachuted.hooks.writes import Writes
+from parachuted.hooks.write_hooks import WriteHooks
 
 __all__ = [
     "ALLOWED",
     "BLOCKING",
     "CLAUDE_NAMES",
-    "Answer",
-    "Approvals",
-    "Decision",
     "Hook",
+    "HookAnswer",
+    "HookApprovals",
+    "HookDecision",
     "HookError",
+    "HookEvent",
+    "HookEventListener",
+    "HookRunRecord",
+    "HookRunRecorder",
+    "HookRunner",
     "HookSet",
+    "HookStatus",
     "Hooks",
-    "Listed",
-    "Listening",
-    "Occurrence",
     "Permission",
-    "Ran",
-    "Record",
-    "Recorder",
-    "Runner",
-    "Writes",
+    "ProcessResult",
+    "WriteHooks",
     "claude_name",
     "combine",
     "document",

@@ -9,10 +9,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from parachuted.hooks.decision import Answer, Permission
+from parachuted.hooks.decision import HookAnswer, Permission
 from parachuted.hooks.hook import Hook
 from parachuted.hooks.names import NEVER_CLOSED, claude_name, is_blocking
-from parachuted.hooks.runner import Ran
+from parachuted.hooks.runner import ProcessResult
 from parachuted.json_limits import check_json
 
 _BLOCKED = 2
@@ -57,7 +57,7 @@ class _UnreadableError(Exception):
     """Meant as JSON, and none that is understood."""
 
 
-def read_answer(hook: Hook, ran: Ran, *, fails_closed: bool = False) -> Answer:
+def read_answer(hook: Hook, ran: ProcessResult, *, fails_closed: bool = False) -> HookAnswer:
     """What the hook answered. `fails_closed`: a hook of a blocking event that ran and failed objects, unless its settings say otherwise.
 
     One that could not be started objects whatever the settings say: nobody has looked at the act.
@@ -69,7 +69,7 @@ def read_answer(hook: Hook, ran: Ran, *, fails_closed: bool = False) -> Answer:
         return _read_output(hook, text, is_cut=ran.is_cut, fails_closed=fails_closed)
     said = _read_beside_failure(hook, text)
     if ran.exit_code == _BLOCKED:
-        said = said or Answer(hook=hook.id)
+        said = said or HookAnswer(hook=hook.id)
         return replace(said, permission=None, blocks=said.blocks or _text(ran.stderr) or _NO_REASON.format(hook.id))
     if ran.problem is not None or ran.exit_code is None:
         failure = f"did not do its work: {ran.problem or 'it could not be run'}"
@@ -81,30 +81,30 @@ def read_answer(hook: Hook, ran: Ran, *, fails_closed: bool = False) -> Answer:
     return replace(said, failure=answer.failure, blocks=said.blocks or answer.blocks)
 
 
-def failed(hook: Hook, what: str, *, fails_closed: bool = False) -> Answer:
+def failed(hook: Hook, what: str, *, fails_closed: bool = False) -> HookAnswer:
     """The answer of a hook that could not give one: an objection where it is to fail closed, else only something for the log.
 
     Nothing waits for an asynchronous hook, and an agent is never kept from stopping by a hook that is broken.
     """
     failure = f"{hook.id} {what}"
     closed = (fails_closed and is_blocking(hook.event)) if hook.blocks_on_failure is None else hook.blocks_on_failure
-    return Answer(hook=hook.id, failure=failure, blocks=failure if closed and _may_close(hook) else None)
+    return HookAnswer(hook=hook.id, failure=failure, blocks=failure if closed and _may_close(hook) else None)
 
 
-def _failure(hook: Hook, ran: Ran, what: str, *, fails_closed: bool) -> Answer:
+def _failure(hook: Hook, ran: ProcessResult, what: str, *, fails_closed: bool) -> HookAnswer:
     answer = failed(hook, what, fails_closed=fails_closed)
     if ran.was_started or not is_blocking(hook.event) or not _may_close(hook):
         return answer
-    return Answer(hook=hook.id, failure=answer.failure, blocks=answer.failure)
+    return HookAnswer(hook=hook.id, failure=answer.failure, blocks=answer.failure)
 
 
 def _may_close(hook: Hook) -> bool:
     return not hook.is_async and hook.event != NEVER_CLOSED
 
 
-def _read_output(hook: Hook, text: str, *, is_cut: bool, fails_closed: bool) -> Answer:
+def _read_output(hook: Hook, text: str, *, is_cut: bool, fails_closed: bool) -> HookAnswer:
     if not text.startswith("{"):
-        return Answer(hook=hook.id, context=_as_context(hook, text))
+        return HookAnswer(hook=hook.id, context=_as_context(hook, text))
     try:
         return _read_json(hook, text)
     except (ValueError, RecursionError):
@@ -115,7 +115,7 @@ def _read_output(hook: Hook, text: str, *, is_cut: bool, fails_closed: bool) -> 
         return failed(hook, f"answered with JSON that is not understood: {error}", fails_closed=fails_closed)
 
 
-def _read_json(hook: Hook, text: str) -> Answer:
+def _read_json(hook: Hook, text: str) -> HookAnswer:
     """Raises ValueError and RecursionError where it is no JSON, _UnreadableError where it is no answer."""
     check_json(text.encode())
     return _answer(hook, _check(hook, json.loads(text, parse_constant=_refuse_constant)))
@@ -125,7 +125,7 @@ def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is no JSON")
 
 
-def _read_beside_failure(hook: Hook, text: str) -> Answer | None:
+def _read_beside_failure(hook: Hook, text: str) -> HookAnswer | None:
     """What a hook that failed had printed, where the whole of it is an answer."""
     try:
         return _read_json(hook, text) if text.startswith("{") else None
@@ -149,14 +149,14 @@ def _check(hook: Hook, value: object) -> _Said:
     return said
 
 
-def _answer(hook: Hook, said: _Said) -> Answer:
+def _answer(hook: Hook, said: _Said) -> HookAnswer:
     specific = said.specific
     permission = specific.permission if specific and claude_name(hook.event) in {None, "PreToolUse"} else None
     if permission is None and hook.event == "tool.before" and said.decision == "approve":
         permission = "allow"
     reason = (specific.permission_reason if specific else None) or said.reason
     blocks = permission == "deny" or said.decision == "block"
-    return Answer(
+    return HookAnswer(
         hook=hook.id,
         blocks=(reason or _NO_REASON.format(hook.id)) if blocks else None,
         permission="deny" if blocks and is_blocking(hook.event) else permission,

@@ -19,7 +19,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from parachuted.errors import StorageFailedError
-from parachuted.private import UntrustedError, locked, mark_at, mark_of, read_private, replace_private, without_waiting
+from parachuted.private import UntrustedFileError, locked, mark_at, mark_of, read_private, replace_private, without_waiting
 
 NAME = "hook-approvals.json"
 
@@ -38,7 +38,7 @@ class _UnfitError(Exception):
     """The file may not run, whatever it holds; the message says why."""
 
 
-class Approvals:
+class HookApprovals:
     """The pins of one home. May be used from any thread, and beside another process."""
 
     def __init__(self, home: Path) -> None:
@@ -110,7 +110,7 @@ class Approvals:
     def _read(self) -> dict[str, str] | None:
         try:
             text = read_private(self._path, _LIMIT)
-        except UntrustedError:
+        except UntrustedFileError:
             return None
         if text is None:
             return {}

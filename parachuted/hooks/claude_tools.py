@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from parachuted.hooks.occurrence import Occurrence
+from parachuted.hooks.hook_event import HookEvent
 
 TOOL_EVENTS = frozenset({"tool.before", "tool.after", "tool.failed"})
 CLI_TOOLS = frozenset({"Bash", "Edit", "Glob", "Grep", "Read", "WebFetch", "WebSearch", "Write"})
@@ -62,7 +62,7 @@ WRITING_TOOLS = frozenset(name for name, same in OUR_TOOLS.items() if any(one.na
 """The tools that write notes, ours and Claude Code's."""
 
 
-def forms(occurrence: Occurrence) -> Iterator[Occurrence]:
+def forms(occurrence: HookEvent) -> Iterator[HookEvent]:
     """The occurrence under each name that it has, ours first. Only a call of one of our tools has several."""
     name = occurrence.data.get("tool_name")
     replaced = occurrence.data.get(REPLACED, "")
@@ -79,7 +79,7 @@ def forms(occurrence: Occurrence) -> Iterator[Occurrence]:
         yield _in_shape(occurrence, counterpart, str(replaced))
 
 
-def in_our_shape(occurrence: Occurrence, told: Occurrence, arguments: Mapping[str, object]) -> dict[str, object]:
+def in_our_shape(occurrence: HookEvent, told: HookEvent, arguments: Mapping[str, object]) -> dict[str, object]:
     """Arguments that a hook gives, which was told of `occurrence` as `told`, as the tool itself has them."""
     name, known = str(occurrence.data.get("tool_name")), told.data.get("tool_name")
     counterpart = next((one for one in OUR_TOOLS.get(name, ()) if one.name == known), None)
@@ -95,7 +95,7 @@ def in_our_shape(occurrence: Occurrence, told: Occurrence, arguments: Mapping[st
     return ours
 
 
-def _in_shape(occurrence: Occurrence, counterpart: _Counterpart, replaced: str) -> Occurrence:
+def _in_shape(occurrence: HookEvent, counterpart: _Counterpart, replaced: str) -> HookEvent:
     given = occurrence.data.get("tool_input")
     arguments = dict(given) if isinstance(given, Mapping) else {}
     renamed = {counterpart.arguments.get(key, key): value for key, value in arguments.items()}
@@ -138,5 +138,5 @@ def _with_whole_path(arguments: object, vault: Path) -> dict[str, object]:
     return found
 
 
-def _with(occurrence: Occurrence, **data: object) -> Occurrence:
+def _with(occurrence: HookEvent, **data: object) -> HookEvent:
     return replace(occurrence, data={**occurrence.data, **{name: value for name, value in data.items() if value is not None}})

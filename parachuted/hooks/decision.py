@@ -25,7 +25,7 @@ _UNANSWERED: Mapping[Permission | None, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class HookAnswer:
     """What one hook said. `blocks` is its objection in words; `failure` what went wrong with it, which stops nothing by itself.
 
     `ended`: when it ended, in seconds of any clock that all hooks share.
@@ -47,7 +47,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class HookDecision:
     """Whether the act may go on, and what the hooks add to it.
 
     `sources` are the files that the hooks say their words are from. `context` is for the model, `messages` are for the person, `failures`
@@ -69,11 +69,11 @@ class Decision:
     more: Mapping[str, object] = field(default_factory=dict)
 
 
-ALLOWED = Decision()
+ALLOWED = HookDecision()
 """What no hook has anything against."""
 
 
-def combine(event: str, answers: Sequence[Answer]) -> Decision:
+def combine(event: str, answers: Sequence[HookAnswer]) -> HookDecision:
     """One decision from all the answers, in the order in which the hooks are declared.
 
     A no wins over everything: deny over defer over ask over allow. Of several changed inputs
@@ -91,11 +91,11 @@ def combine(event: str, answers: Sequence[Answer]) -> Decision:
 
 
 def _decision(
-    answers: Sequence[Answer], *, objections: tuple[str, ...], stops: Sequence[str], context: tuple[str, ...] = (),
+    answers: Sequence[HookAnswer], *, objections: tuple[str, ...], stops: Sequence[str], context: tuple[str, ...] = (),
     messages: tuple[str, ...] = (), failures: tuple[str, ...] = (),
-) -> Decision:  # fmt: skip
+) -> HookDecision:  # fmt: skip
     asked = max((answer.permission for answer in answers), key=_STRENGTH.__getitem__, default=None)
-    return Decision(
+    return HookDecision(
         allowed=not objections,
         reason="\n".join(objections or stops),
         context=(*_all(answer.context for answer in answers), *context),
@@ -110,7 +110,7 @@ def _decision(
     )
 
 
-def _objections(answers: Sequence[Answer]) -> list[str]:
+def _objections(answers: Sequence[HookAnswer]) -> list[str]:
     blocks = [answer.blocks for answer in answers if answer.blocks is not None]
     if blocks:
         return blocks
@@ -123,7 +123,7 @@ def _objections(answers: Sequence[Answer]) -> list[str]:
     ]
 
 
-def _after_the_fact(event: str, answers: Sequence[Answer]) -> tuple[_Texts, _Texts, _Texts]:
+def _after_the_fact(event: str, answers: Sequence[HookAnswer]) -> tuple[_Texts, _Texts, _Texts]:
     """What becomes of objections to a fact: context for the model, words for the person, or failures."""
     blocks = [(answer.hook, answer.blocks) for answer in answers if answer.blocks is not None]
     words = tuple(reason for _, reason in blocks)

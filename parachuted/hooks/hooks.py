@@ -20,18 +20,18 @@ from typing import TypeVar
 
 from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.hooks.answers import read_answer
-from parachuted.hooks.approvals import Approvals
+from parachuted.hooks.approvals import HookApprovals
 from parachuted.hooks.claude_tools import in_our_shape
-from parachuted.hooks.decision import ALLOWED, Answer, Decision, combine, is_handed_on, too_late
+from parachuted.hooks.decision import ALLOWED, HookAnswer, HookDecision, combine, is_handed_on, too_late
 from parachuted.hooks.hook import Hook
-from parachuted.hooks.listed import HookError, Listed, Tally
+from parachuted.hooks.hook_event import HookEvent, document, encode
+from parachuted.hooks.hook_status import HookCounts, HookError, HookStatus
 from parachuted.hooks.loading import HookSet, load_hooks, look
 from parachuted.hooks.long_text import LongTexts
 from parachuted.hooks.matching import Match, compile_hook
 from parachuted.hooks.names import claude_name, is_blocking
-from parachuted.hooks.occurrence import Occurrence, document, encode
-from parachuted.hooks.recorder import Record, Recorder
-from parachuted.hooks.runner import Ran, Runner
+from parachuted.hooks.run_recorder import HookRunRecord, HookRunRecorder
+from parachuted.hooks.runner import HookRunner, ProcessResult
 
 log = logging.getLogger(__name__)
 
@@ -46,12 +46,12 @@ _MOST_STOPS = 8
 _FILES = "hooks:files"
 _WAITING = "hooks:waiting"
 _OWN_EVENTS = frozenset({"hook.failed", "vault.problem"})
-_STOPPING = Decision(allowed=False, reason="the daemon is stopping, so the hooks that may object could not be asked")
+_STOPPING = HookDecision(allowed=False, reason="the daemon is stopping, so the hooks that may object could not be asked")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Told:
-    occurrence: Occurrence
+    occurrence: HookEvent
     hooks: tuple[Hook, ...]
 
 
@@ -66,9 +66,9 @@ class Hooks:
         *,
         home: Path,
         vault: Path,
-        runner: Runner,
-        approvals: Approvals,
-        recorder: Recorder,
+        runner: HookRunner,
+        approvals: HookApprovals,
+        recorder: HookRunRecorder,
         clock: Callable[[], datetime],
         report: Callable[[str, str | None], None],
         env: Mapping[str, str],
@@ -90,14 +90,14 @@ class Hooks:
         self._waiting: asyncio.Queue[_Told] = asyncio.Queue()
         self._reported: set[str] = set()
         self._errors: deque[HookError] = deque(maxlen=_ERRORS_KEPT)
-        self._tallies: dict[str, Tally] = {}
+        self._tallies: dict[str, HookCounts] = {}
         self._stops: dict[str, int] = {}
-        self._from_threads: set[asyncio.Task[Decision]] = set()
+        self._from_threads: set[asyncio.Task[HookDecision]] = set()
         self._is_closed = False
         self.look()
 
     @property
-    def listed(self) -> tuple[Listed, ...]:
+    def listed(self) -> tuple[HookStatus, ...]:
         """All hooks, as they stand, in the order of their declaration. Reads the files that are pinned."""
         return tuple(self._list(hook) for hook in self._set.hooks)
 
@@ -112,7 +112,7 @@ class Hooks:
         return tuple(self._errors)
 
     @property
-    def recorder(self) -> Recorder:
+    def recorder(self) -> HookRunRecorder:
         """The last runs."""
         return self._recorder
 
@@ -135,7 +135,7 @@ class Hooks:
         """Whether any hook is for that event."""
         return event in self._wanted
 
-    async def ask(self, occurrence: Occurrence) -> Decision:
+    async def ask(self, occurrence: HookEvent) -> HookDecision:
         """Run all hooks that are meant, and say what they come to. Those of one `order` run at once, and see what earlier ones changed."""
         if occurrence.event not in self._wanted:
             return ALLOWED
@@ -149,7 +149,7 @@ class Hooks:
         decision = await self._decide(occurrence, [hook for hook in chosen if not hook.is_async])
         return self._count_stops(occurrence, decision)
 
-    def tell(self, occurrence: Occurrence) -> None:
+    def tell(self, occurrence: HookEvent) -> None:
         """Let the hooks that are meant know, in the background."""
         if occurrence.event not in self._wanted:
             return
@@ -157,7 +157,7 @@ class Hooks:
         if chosen:
             self._put(_Told(occurrence=occurrence, hooks=chosen))
 
-    def ask_from_thread(self, occurrence: Occurrence, loop: asyncio.AbstractEventLoop) -> Decision:
+    def ask_from_thread(self, occurrence: HookEvent, loop: asyncio.AbstractEventLoop) -> HookDecision:
         """The same as `ask`, from a thread that is not the loop's; the loop is to run meanwhile. RuntimeError on the loop's own thread."""
         if not self.wants(occurrence.event):
             return ALLOWED
@@ -194,11 +194,11 @@ class Hooks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def run_one(self, hook_id: str, occurrence: Occurrence) -> tuple[Answer, Record]:
+    async def run_one(self, hook_id: str, occurrence: HookEvent) -> tuple[HookAnswer, HookRunRecord]:
         """Run one hook, whatever its matcher says. Raises NotFoundError."""
         return await self._run(self._get(hook_id), occurrence)
 
-    async def replay(self, record_id: str) -> Record:
+    async def replay(self, record_id: str) -> HookRunRecord:
         """Run a hook again on what it was given then. Raises NotFoundError when there is no such run, or no such hook any more."""
         old = self._recorder.get(record_id)
         if old is None:
@@ -208,7 +208,7 @@ class Hooks:
         hook = self._get(old.hook)
         if hook.event != old.event:
             raise NotFoundError(f"{old.hook} is for {hook.event} now, not for {old.event}")
-        occurrence = Occurrence(event=hook.event, at=self._clock(), data={}, vault=self._vault)
+        occurrence = HookEvent(event=hook.event, at=self._clock(), data={}, vault=self._vault)
         _, record = await self._run(hook, occurrence, old.stdin.encode("utf-8", "backslashreplace"))
         return record
 
@@ -237,7 +237,7 @@ class Hooks:
                 return hook
         raise NotFoundError(f"there is no hook {hook_id[:80]!r}; `parachute hooks list` shows them")
 
-    def _choose(self, occurrence: Occurrence) -> list[Hook]:
+    def _choose(self, occurrence: HookEvent) -> list[Hook]:
         """The hooks that are meant, in their order. Of those that run the same, one runs: the one that may object most."""
         chosen: dict[object, Hook] = {}
         for hook in self._by_event.get(occurrence.event, ()):
@@ -248,16 +248,16 @@ class Hooks:
                 chosen[hook.command, hook.argv] = hook
         return sorted(chosen.values(), key=lambda hook: hook.order)
 
-    def _unreadable(self, event: str) -> Decision | None:
+    def _unreadable(self, event: str) -> HookDecision | None:
         """The refusal where a hook that may object cannot be started as it is declared."""
         if self._is_closed and is_blocking(event):
             return _STOPPING
         if (why := self._set.closed.get(event)) is None:
             return None
-        return Decision(allowed=False, reason=f"a hook that guards this cannot be asked: {why}")
+        return HookDecision(allowed=False, reason=f"a hook that guards this cannot be asked: {why}")
 
-    async def _decide(self, occurrence: Occurrence, hooks: Sequence[Hook], *, is_background: bool = False) -> Decision:
-        answers: list[Answer] = []
+    async def _decide(self, occurrence: HookEvent, hooks: Sequence[Hook], *, is_background: bool = False) -> HookDecision:
+        answers: list[HookAnswer] = []
         decision = ALLOWED
         for _, stage in groupby(hooks, key=lambda hook: hook.order):
             running = [self._run(hook, occurrence, is_background=is_background) for hook in stage]
@@ -271,14 +271,14 @@ class Hooks:
         return decision
 
     async def _run(
-        self, hook: Hook, occurrence: Occurrence, stdin: bytes | None = None, *, is_background: bool = False
-    ) -> tuple[Answer, Record]:  # fmt: skip
+        self, hook: Hook, occurrence: HookEvent, stdin: bytes | None = None, *, is_background: bool = False
+    ) -> tuple[HookAnswer, HookRunRecord]:  # fmt: skip
         """Run it on the occurrence's document, or on `stdin`."""
         told = (self._matches[hook.id](occurrence) if hook.id in self._matches else None) or occurrence
         stdin = encode(document(told)) if stdin is None else stdin
         refusal = self._refusal(hook)
         if refusal is not None:
-            ran = Ran(exit_code=None, stdout=b"", stderr=b"", took_ms=0.0, problem=refusal, was_started=False)
+            ran = ProcessResult(exit_code=None, stdout=b"", stderr=b"", took_ms=0.0, problem=refusal, was_started=False)
         else:
             ran = await self._runner.run(
                 argv=hook.argv,
@@ -293,7 +293,7 @@ class Hooks:
         answer = replace(read_answer(hook, ran, fails_closed=self._fails_closed), ended=time.monotonic())
         if answer.updated_input is not None:
             answer = replace(answer, updated_input=in_our_shape(occurrence, told, answer.updated_input))
-        self._tallies.setdefault(hook.id, Tally()).count(ran.took_ms, is_failure=answer.failure is not None)
+        self._tallies.setdefault(hook.id, HookCounts()).count(ran.took_ms, is_failure=answer.failure is not None)
         self._note(hook, occurrence.event, answer.failure)
         record = self._recorder.keep(
             hook=hook.id, event=hook.event, at=self._clock(), stdin=stdin, ran=ran, decision=_word(hook, answer)
@@ -310,7 +310,7 @@ class Hooks:
             "PARACHUTE_PYTHON": sys.executable,
         }
 
-    def _shortened(self, answer: Answer) -> Answer:
+    def _shortened(self, answer: HookAnswer) -> HookAnswer:
         """The answer with context that is too long for a model put into a file. Reasons arrive whole, as from Claude Code."""
         try:
             return replace(
@@ -321,14 +321,14 @@ class Hooks:
             log.warning("a hook's long text could not be kept", extra={"hook": answer.hook, "error": error.strerror})
             return answer
 
-    def _with_stops(self, occurrence: Occurrence) -> Occurrence:
+    def _with_stops(self, occurrence: HookEvent) -> HookEvent:
         """Tell a hook at a turn's end that it runs because of an earlier objection, as Claude Code does."""
         count = self._stops.get(occurrence.session_id or "", 0)
         if occurrence.event != "stop.before" or not count or "stop_hook_active" in occurrence.data:
             return occurrence
         return replace(occurrence, data={**occurrence.data, "stop_hook_active": True})
 
-    def _count_stops(self, occurrence: Occurrence, decision: Decision) -> Decision:
+    def _count_stops(self, occurrence: HookEvent, decision: HookDecision) -> HookDecision:
         """After so many objections in a row the turn ends all the same."""
         if occurrence.event != "stop.before":
             return decision
@@ -343,7 +343,7 @@ class Hooks:
         words = f"the turn ends, though a hook objects: it has objected {_MOST_STOPS} times in a row"
         return replace(decision, allowed=True, permission=None, failures=(*decision.failures, words))
 
-    async def _ask_here(self, occurrence: Occurrence) -> Decision:
+    async def _ask_here(self, occurrence: HookEvent) -> HookDecision:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101  a coroutine runs in one
         self._from_threads.add(task)
@@ -370,7 +370,7 @@ class Hooks:
             if self._waiting.empty():
                 self._say(_WAITING, None)
 
-    def _note_late(self, event: str, answers: Iterable[Answer], *, is_background: bool) -> None:
+    def _note_late(self, event: str, answers: Iterable[HookAnswer], *, is_background: bool) -> None:
         """Log the objections that nobody waited for, or that come when it has happened. A broken hook's is logged already."""
         if not is_background and (is_blocking(event) or is_handed_on(event)):
             return
@@ -407,9 +407,9 @@ class Hooks:
         """Why it may not run as it is now; None: it may."""
         return self._approvals.refusal_of(hook.files) if self._must_approve and hook.files else None
 
-    def _list(self, hook: Hook) -> Listed:
-        tally = self._tallies.get(hook.id, Tally())
-        return Listed(
+    def _list(self, hook: Hook) -> HookStatus:
+        tally = self._tallies.get(hook.id, HookCounts())
+        return HookStatus(
             hook=hook,
             claude=claude_name(hook.event),
             blocking=hook.may_block,
@@ -434,7 +434,7 @@ def _subject(hook_id: str) -> str:
     return f"hooks:{hook_id}"
 
 
-def _word(hook: Hook, answer: Answer) -> str:
+def _word(hook: Hook, answer: HookAnswer) -> str:
     """What one hook's answer comes to, for its record."""
     if answer.failure is not None:
         return f"{'blocked' if answer.blocks else 'failed'}: {answer.failure}"

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from parachuted.hooks.document import DocumentRefusedError
 from parachuted.hooks.hook import Hook
 from parachuted.hooks.names import BLOCKING, NEVER_CLOSED, is_blocking
 from parachuted.hooks.scripts import guarded_by, read_script
-from parachuted.hooks.settings import Settings, read_settings
+from parachuted.hooks.settings import HookFile, read_settings
+from parachuted.hooks.yaml_nodes import DocumentRefusedError
 from parachuted.private import is_in, mark_at, without_waiting
 
 SETTINGS = "hooks.yaml"
@@ -69,17 +69,17 @@ def look(home: Path) -> tuple[object, ...]:
     return (mark_at(home / SETTINGS), mark_at(folder), *((name, mark_at(folder / name)) for name in names))
 
 
-def _load_settings(path: Path, vault: Path | None, places: Mapping[str, str]) -> Settings:
+def _load_settings(path: Path, vault: Path | None, places: Mapping[str, str]) -> HookFile:
     """What hooks.yaml says; of one that is not to be trusted, what it would guard."""
     try:
         text, unsafe = _read(path, vault)
         found = read_settings(text, places=places)
     except (_RefusedError, DocumentRefusedError) as error:
         problem = f"no hook of {SETTINGS} runs: {error}"
-        return Settings(problems=[problem], closed=dict.fromkeys(BLOCKING, problem))
+        return HookFile(problems=[problem], closed=dict.fromkeys(BLOCKING, problem))
     if unsafe is not None:
         problem = f"no hook of {SETTINGS} runs: {unsafe}"
-        return Settings(problems=[problem], closed=dict.fromkeys([*found.closed, *(hook.event for hook in found.hooks)], problem))
+        return HookFile(problems=[problem], closed=dict.fromkeys([*found.closed, *(hook.event for hook in found.hooks)], problem))
     problems = [f"{SETTINGS} {problem}" for problem in found.problems]
     return replace(found, problems=problems, closed={event: f"{SETTINGS} {why}" for event, why in found.closed.items()})
 

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from parachuted.hooks.claude_tools import TOOL_EVENTS, forms
 from parachuted.hooks.expressions import compile_expression
 from parachuted.hooks.hook import Hook
-from parachuted.hooks.occurrence import Occurrence
+from parachuted.hooks.hook_event import HookEvent
 from parachuted.hooks.rules import compile_rule
-from parachuted.keys.globs import Glob
+from parachuted.keys.path_globs import PathGlob
 
 _EVERYTHING = frozenset({"", "*"})
 _NAMES = re.compile(r"[a-zA-Z0-9_, |-]+")
@@ -28,7 +28,7 @@ _NO_PATH = frozenset({
 })  # fmt: skip
 
 
-Match = Callable[[Occurrence], Occurrence | None]
+Match = Callable[[HookEvent], HookEvent | None]
 """The occurrence as the hook receives it; None: the hook does not match."""
 
 
@@ -37,7 +37,7 @@ def compile_hook(hook: Hook) -> Match:
     matcher = compile_matcher(hook.matcher, hook.event)
     condition = None if hook.condition is None else compile_rule(hook.condition, hook.event)
 
-    def matches(occurrence: Occurrence) -> bool:
+    def matches(occurrence: HookEvent) -> bool:
         subject = occurrence.subject
         return (subject is None or matcher(subject)) and (condition is None or condition(occurrence))
 
@@ -63,6 +63,6 @@ def _is_about_paths(event: str) -> bool:
 
 def _compile_glob(text: str) -> Callable[[str], bool]:
     if "/" in text:
-        return Glob(f"{text}**" if text.endswith("/") else text.removeprefix("./")).matches
-    glob = Glob(text)
+        return PathGlob(f"{text}**" if text.endswith("/") else text.removeprefix("./")).matches
+    glob = PathGlob(text)
     return lambda path: glob.matches(path.rpartition("/")[2])

@@ -18,7 +18,7 @@ CLAUDE_EVENTS = frozenset({
     "PreToolUse", "PostToolUse", "PostToolUseFailure", "PostToolBatch", "PermissionRequest", "PermissionDenied", "UserPromptSubmit",
     "UserPromptExpansion", "SessionStart", "SessionEnd", "Setup", "Stop", "SubagentStop", "SubagentStart", "StopFailure", "PreCompact",
     "PostCompact", "PreModelSwitch", "PostModelSwitch", "Notification", "TeammateIdle", "TaskCreated", "TaskCompleted", "Elicitation",
-    "ElicitationResult", "ConfigChange", "InstructionsLoaded", "WorktreeCreate", "WorktreeRemove", "CwdChanged", "FileChanged",
+    "ElicitationResult", "ConfigChange", "InstructionsLoaded", "WorktreeCreate", "WorktreeRemove", "CwdChanged", "FileChangeResponse",
     "DirectoryAdded", "MessageDisplay",
 })  # fmt: skip
 """All that Claude Code knows; those without a counterpart here are told of by name."""

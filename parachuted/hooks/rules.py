@@ -14,11 +14,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from parachuted.hooks.claude_tools import TOOL_EVENTS
+from parachuted.hooks.hook_event import HookEvent
 from parachuted.hooks.names import is_blocking
-from parachuted.hooks.occurrence import Occurrence
-from parachuted.keys.globs import Glob
+from parachuted.keys.path_globs import PathGlob
 
-Test = Callable[[Occurrence], bool]
+OccurrenceTest = Callable[[HookEvent], bool]
 
 _RULE = re.compile(r"\s*([A-Za-z_][\w.-]*)\s*(?:\((.*)\)\s*)?", re.DOTALL)
 _NOTE = "Note"
@@ -35,16 +35,16 @@ _SUBSTITUTION = re.compile(r"\$\(|`|<\(|>\(|<<|[(){}]")
 class _Paths:
     """A pattern of files, and the folder that it begins at: the file's own place, the vault, or the whole machine."""
 
-    globs: tuple[Glob, ...]
+    globs: tuple[PathGlob, ...]
     root: str  # "cwd", "vault" or "/"
 
-    def means(self, path: str, occurrence: Occurrence) -> bool:
+    def means(self, path: str, occurrence: HookEvent) -> bool:
         folder = {"cwd": occurrence.folder, "vault": occurrence.vault, "/": Path("/")}[self.root]
         relative = posixpath.relpath(posixpath.join(occurrence.folder, path), folder)
         return not relative.startswith("../") and relative not in {".", ".."} and any(glob.matches(relative) for glob in self.globs)
 
 
-def compile_rule(text: str, event: str) -> Test:
+def compile_rule(text: str, event: str) -> OccurrenceTest:
     """What decides it. Raises ValueError, with the reason, for a rule that is none or that can never hold for that event."""
     found = _RULE.fullmatch(text)
     if found is None:
@@ -63,10 +63,10 @@ def tool_of(rule: str) -> str | None:
     return None if found is None or found[1] == _NOTE else found[1]
 
 
-def _tool_rule(name: str, inside: str) -> Test:
+def _tool_rule(name: str, inside: str) -> OccurrenceTest:
     test = _argument_rule(name, inside)
 
-    def holds(occurrence: Occurrence) -> bool:
+    def holds(occurrence: HookEvent) -> bool:
         tool = occurrence.data.get("tool_name")
         if not isinstance(tool, str) or not (tool == name or (name.startswith("mcp__") and tool.startswith(f"{name}__"))):
             return False
@@ -76,7 +76,7 @@ def _tool_rule(name: str, inside: str) -> Test:
     return holds
 
 
-def _argument_rule(name: str, inside: str) -> Callable[[Mapping[str, object], Occurrence], bool] | None:
+def _argument_rule(name: str, inside: str) -> Callable[[Mapping[str, object], HookEvent], bool] | None:
     """What is between the brackets. A command has spaces and stars, a file has a place, a page has a host."""
     if inside in {"", "*"}:
         return None
@@ -88,7 +88,7 @@ def _argument_rule(name: str, inside: str) -> Callable[[Mapping[str, object], Oc
         return lambda arguments, _: _is_command(arguments.get("command"), command)
     paths = compile_paths(inside)
 
-    def holds(arguments: Mapping[str, object], occurrence: Occurrence) -> bool:
+    def holds(arguments: Mapping[str, object], occurrence: HookEvent) -> bool:
         path = next((arguments[field] for field in _PATHS if isinstance(arguments.get(field), str)), None)
         if isinstance(path, str):
             return paths.means(path, occurrence)
@@ -110,8 +110,8 @@ def compile_paths(pattern: str) -> _Paths:
     elif "/" not in pattern.rstrip("/"):
         spelled = f"**/{pattern}"
     spelled = spelled.rstrip("/")
-    below = () if spelled.endswith("**") else (Glob(f"{spelled}/**"),)
-    alone = () if pattern.endswith("/") else (Glob(spelled),)
+    below = () if spelled.endswith("**") else (PathGlob(f"{spelled}/**"),)
+    alone = () if pattern.endswith("/") else (PathGlob(spelled),)
     return _Paths(globs=(*alone, *below), root=root)
 
 
@@ -171,7 +171,7 @@ def _is_host(url: object, domain: str) -> bool:
     return host == domain or (domain.startswith("*.") and host.endswith(domain[1:]))
 
 
-def _note_rule(inside: str) -> Test:
+def _note_rule(inside: str) -> OccurrenceTest:
     """`Note(Daily/** status=draft type=entry)`: the place in the vault, and what the frontmatter says."""
     wanted: list[tuple[str, re.Pattern[str]]] = []
     rest = f" {inside}"
@@ -179,9 +179,9 @@ def _note_rule(inside: str) -> Test:
         wanted.append((found[1], _value_pattern(found[2])))
         rest = rest[: found.start()]
     place = rest.strip()
-    glob = Glob(f"{place}**" if place.endswith("/") else place) if place not in {"", "*", "**"} else None
+    glob = PathGlob(f"{place}**" if place.endswith("/") else place) if place not in {"", "*", "**"} else None
 
-    def holds(occurrence: Occurrence) -> bool:
+    def holds(occurrence: HookEvent) -> bool:
         path = _note_path(occurrence)
         if path is None or (glob is not None and not glob.matches(path)):
             return False
@@ -211,7 +211,7 @@ def _spelled(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _note_path(occurrence: Occurrence) -> str | None:
+def _note_path(occurrence: HookEvent) -> str | None:
     """The vault's path that it is about, also where a tool names the file by its whole path."""
     if occurrence.path is not None:
         return occurrence.path

@@ -1,6 +1,6 @@
 """Runner: runs a hook's program, within its limits, and leaves nothing of it.
 
-A keeper (parachuted/processes/keeper.py) does it; keepers are kept for a while, since starting one costs more than most hooks do.
+A keeper (parachuted/processes/hook_process.py) does it; keepers are kept for a while, since starting one costs more than most hooks do.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from parachuted.hooks.places import Places
+from parachuted.hooks.concurrency import ConcurrencyLimit
 from parachuted.hooks.starting import explain
-from parachuted.processes.keeper import Keeper, KeeperGoneError, KeeperLostError, Kept, Order
+from parachuted.processes.hook_process import HookProcess, HookProcessGoneError, HookProcessLostError, ProcessOrder, ProcessOutcome
 
 _SHELL = "/bin/sh"
 _CAP = 8_000_000
@@ -24,7 +24,7 @@ _NOT_FOUND = (126, 127)  # how a shell, and `env` in a first line, say that a pr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
+class ProcessResult:
     """What became of a program. `exit_code`: negative is the signal that ended it; None: it has none, and `problem` says why in words.
 
     `is_cut`: it printed more than was kept. `strays`: how many processes it left behind, which were ended. `was_started`: false where the
@@ -42,7 +42,7 @@ class Ran:
     was_started: bool = True
 
 
-class Runner:
+class HookRunner:
     """Runs as many at a time as `concurrency` says; of those begun in the background, half as many, so that they hold nobody up.
 
     Where all of them are taken for long, more begin: what runs may be waiting for one, as a hook does for a write of its own.
@@ -51,10 +51,10 @@ class Runner:
     """
 
     def __init__(self, concurrency: int = 8, *, idle_s: float = _IDLE_S) -> None:
-        self._places = Places(concurrency)
+        self._places = ConcurrencyLimit(concurrency)
         self._background = asyncio.Semaphore(max(1, concurrency // 2))
         self._idle_s = idle_s
-        self._idle: dict[Keeper, asyncio.TimerHandle] = {}
+        self._idle: dict[HookProcess, asyncio.TimerHandle] = {}
 
     async def run(  # noqa: PLR0913  what a run is, by name
         self,
@@ -68,7 +68,7 @@ class Runner:
         cap: int = _CAP,
         is_background: bool = False,
         refusal: Callable[[], str | None] = lambda: None,
-    ) -> Ran:
+    ) -> ProcessResult:
         """Run `argv` as it is, or `command` by a shell, to its end or its limit. When this is cancelled, the program is ended first.
 
         `env` is all of its environment, but for the mark by which it is found again; `refusal` says, when its turn has come, why it is
@@ -82,7 +82,7 @@ class Runner:
             return _not_begun(f"there is no program {words[0]} on the PATH")
         if any("\0" in text for text in (*words, *env, *env.values())):
             return _not_begun("a command or its environment cannot hold a null character")
-        order = Order(argv=[program, *words[1:]], env=env, cwd=cwd, stdin=stdin, timeout_s=timeout_s, cap=cap)
+        order = ProcessOrder(argv=[program, *words[1:]], env=env, cwd=cwd, stdin=stdin, timeout_s=timeout_s, cap=cap)
         async with self._place(is_background):
             if problem := refusal():
                 return _not_begun(problem)
@@ -103,49 +103,49 @@ class Runner:
             await held.enter_async_context(self._places.one())
             yield
 
-    async def _run(self, order: Order) -> Ran:
+    async def _run(self, order: ProcessOrder) -> ProcessResult:
         try:
             keeper, kept = await self._keep(order)
         except OSError as error:
             return _not_begun(explain(order, "program", error.errno or errno.EAGAIN))
         except RuntimeError:  # how Python says that the system has no room for another thread
             return _not_begun(explain(order, "program", errno.EAGAIN))
-        except KeeperLostError:
+        except HookProcessLostError:
             return _not_begun("it was lost: the process that watched over it ended; whatever it had started was ended too")
         self._give_back(keeper)
         return _tell(order, kept)
 
-    async def _keep(self, order: Order) -> tuple[Keeper, Kept]:
+    async def _keep(self, order: ProcessOrder) -> tuple[HookProcess, ProcessOutcome]:
         """Give it to a keeper; to a new one, where the first had ended while it waited for work."""
         keeper = await self._take()
         try:
             return keeper, await keeper.run(order)
-        except KeeperGoneError:
-            keeper = await Keeper.start()
+        except HookProcessGoneError:
+            keeper = await HookProcess.start()
             return keeper, await keeper.run(order)
 
-    async def _take(self) -> Keeper:
+    async def _take(self) -> HookProcess:
         while self._idle:
             keeper, timer = self._idle.popitem()
             timer.cancel()
             if keeper.is_ready:
                 return keeper
             await keeper.close()
-        return await Keeper.start()
+        return await HookProcess.start()
 
-    def _give_back(self, keeper: Keeper) -> None:
+    def _give_back(self, keeper: HookProcess) -> None:
         if keeper.is_ready:
             self._idle[keeper] = asyncio.get_running_loop().call_later(self._idle_s, self._let_go, keeper)
         else:
             keeper.dismiss()
 
-    def _let_go(self, keeper: Keeper) -> None:
+    def _let_go(self, keeper: HookProcess) -> None:
         self._idle.pop(keeper)
         keeper.dismiss()
 
 
-def _tell(order: Order, kept: Kept) -> Ran:
-    return Ran(
+def _tell(order: ProcessOrder, kept: ProcessOutcome) -> ProcessResult:
+    return ProcessResult(
         exit_code=kept.exit_code,
         stdout=kept.stdout,
         stderr=kept.stderr,
@@ -158,7 +158,7 @@ def _tell(order: Order, kept: Kept) -> Ran:
     )
 
 
-def _problem(order: Order, kept: Kept) -> str | None:
+def _problem(order: ProcessOrder, kept: ProcessOutcome) -> str | None:
     if kept.failed:
         return explain(order, kept.failed, kept.errno)
     if kept.stubborn:
@@ -168,5 +168,5 @@ def _problem(order: Order, kept: Kept) -> str | None:
     return explain(order, "program", errno.ENOENT, is_sure=False) if kept.exit_code in _NOT_FOUND else None
 
 
-def _not_begun(problem: str | None) -> Ran:
-    return Ran(exit_code=None, stdout=b"", stderr=b"", took_ms=0.0, problem=problem, was_started=False)
+def _not_begun(problem: str | None) -> ProcessResult:
+    return ProcessResult(exit_code=None, stdout=b"", stderr=b"", took_ms=0.0, problem=problem, was_started=False)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from parachuted.events.catalog import CATALOG
-from parachuted.hooks.occurrence import Occurrence
+from parachuted.hooks.hook_event import HookEvent
 from parachuted.hooks.told import told_data
 
 _NOTE = "Projects/garden/AGENTS.md"
@@ -106,7 +106,7 @@ VALUES: Mapping[str, object] = MappingProxyType({
 _OF_EVENT: Mapping[str, Mapping[str, object]] = MappingProxyType({"write.before": {"from": None}})
 
 
-def make_sample(event: str, *, vault: Path, at: datetime, given: Mapping[str, object] | None = None) -> Occurrence:
+def make_sample(event: str, *, vault: Path, at: datetime, given: Mapping[str, object] | None = None) -> HookEvent:
     """An occurrence of that event, by our name. `given`: some of its data, or a whole object such as hooks read on stdin.
 
     Raises ValueError where that object is not such a one.
@@ -120,7 +120,7 @@ def make_sample(event: str, *, vault: Path, at: datetime, given: Mapping[str, ob
     session = data.get("session_id")
     if isinstance(session, str):
         more.setdefault("session_id", session)
-    return Occurrence(event=event, at=at, data=data, vault=vault, **more)
+    return HookEvent(event=event, at=at, data=data, vault=vault, **more)
 
 
 def _more(document: Mapping[str, object]) -> dict[str, Any]:

@@ -17,10 +17,10 @@ from typing import Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
-from parachuted.hooks.document import DocumentRefusedError, Node, read_document
 from parachuted.hooks.hook import DEFAULT_TIMEOUT_S, Hook
 from parachuted.hooks.matching import compile_hook
 from parachuted.hooks.names import BLOCKING, CLAUDE_EVENTS, UnknownEventError, parse_event
+from parachuted.hooks.yaml_nodes import DocumentRefusedError, YamlNode, read_document
 
 _ELSEWHERE = ("prompt", "agent", "http", "mcp_tool")
 _LONGEST_S = 24 * 60 * 60
@@ -64,7 +64,7 @@ class _Group:
 
 
 @dataclass(slots=True, kw_only=True)
-class Settings:
+class HookFile:
     """What hooks.yaml says. `closed` are the events with a hook that cannot be started as it is written, each with why.
 
     `is_off`: it switches off every hook, dropped scripts too.
@@ -76,7 +76,7 @@ class Settings:
     is_off: bool = False
 
 
-def read_settings(text: str, *, places: Mapping[str, str]) -> Settings:
+def read_settings(text: str, *, places: Mapping[str, str]) -> HookFile:
     """The hooks of that text, and in a sentence each what is wrong, with its line.
 
     `places` are what `$HOME` and the like stand for, so that a script named that way is found. Raises DocumentRefusedError when
@@ -84,7 +84,7 @@ def read_settings(text: str, *, places: Mapping[str, str]) -> Settings:
     """
     root = read_document(text)
     if root is None:
-        return Settings()
+        return HookFile()
     if root.entries is None:
         raise DocumentRefusedError(f"line {root.line}: it should hold `hooks:` with a list under each event")
     reader = _Reader(places)
@@ -95,11 +95,11 @@ def read_settings(text: str, *, places: Mapping[str, str]) -> Settings:
 
 class _Reader:
     def __init__(self, places: Mapping[str, str]) -> None:
-        self.found = Settings()
+        self.found = HookFile()
         self._places = places
         self._counts: dict[str, int] = {}
 
-    def take(self, key: str, node: Node) -> None:
+    def take(self, key: str, node: YamlNode) -> None:
         if key == "hooks":
             self._events(node)
         elif key == "disableAllHooks":
@@ -109,23 +109,23 @@ class _Reader:
         elif not key.startswith("$"):
             self._tell(node, f"{key[:80]!r} means nothing here")
 
-    def _tell(self, node: Node, what: str) -> None:
+    def _tell(self, node: YamlNode, what: str) -> None:
         self.found.problems.append(f"line {node.line}: {what}")
 
-    def _close(self, event: str, hook: Node, at: Node, what: str) -> None:
+    def _close(self, event: str, hook: YamlNode, at: YamlNode, what: str) -> None:
         """Tell of a hook that cannot be started, so that its event has a guard that cannot be asked; one that is async guards nothing."""
         self._tell(at, what)
         if not any(key == "async" and value.text == "true" for key, value in hook.entries or ()):
             self.found.closed.setdefault(event, self.found.problems[-1])
 
-    def _switch(self, node: Node) -> None:
+    def _switch(self, node: YamlNode) -> None:
         if node.text not in {"true", "false"}:
             self._tell(node, "disableAllHooks should be true or false")
         elif node.text == "true":
             self.found.is_off = True
             self._tell(node, "disableAllHooks is true, so no hook runs")
 
-    def _events(self, node: Node) -> None:
+    def _events(self, node: YamlNode) -> None:
         if node.is_nothing:
             return
         if node.entries is None:
@@ -135,7 +135,7 @@ class _Reader:
         for name, listed in node.entries:
             self._event(name, listed)
 
-    def _event(self, name: str, node: Node) -> None:
+    def _event(self, name: str, node: YamlNode) -> None:
         try:
             event = parse_event(name)
         except UnknownEventError as error:
@@ -149,7 +149,7 @@ class _Reader:
             number = self._counts[name] = self._counts.get(name, -1) + 1
             self._item(f"{name}[{number}]", event, item)
 
-    def _item(self, name: str, event: str, node: Node) -> None:
+    def _item(self, name: str, event: str, node: YamlNode) -> None:
         if node.entries is None:
             self._close(event, node, node, f"{name} should be a hook, with `type: command` and a command, or a group with `hooks`")
             return
@@ -166,7 +166,7 @@ class _Reader:
         for number, item in enumerate(listed.items):
             self._hook(f"{name}.{number}", event, item, group=_Group(matcher.text if matcher else None))
 
-    def _hook(self, name: str, event: str, node: Node, *, group: _Group | None = None) -> None:
+    def _hook(self, name: str, event: str, node: YamlNode, *, group: _Group | None = None) -> None:
         if node.entries is None:
             self._close(event, node, node, f"{name} should be a hook, with `type: command` and a command")
             return
@@ -191,7 +191,7 @@ class _Reader:
             self._tell(entries["matcher"], f"{name}: the matcher of its group counts, not its own")
         self._add(name, event, node, written if group is None else written.model_copy(update={"matcher": group.matcher}))
 
-    def _is_command(self, name: str, event: str, node: Node, entries: Mapping[str, Node]) -> bool:
+    def _is_command(self, name: str, event: str, node: YamlNode, entries: Mapping[str, YamlNode]) -> bool:
         kind = entries["type"].text if "type" in entries else "command" if "command" in entries else None
         if kind == "command":
             return True
@@ -202,7 +202,7 @@ class _Reader:
             self._close(event, node, entries.get("type", node), f"{name}: type should be command{instead}; it does not run")
         return False
 
-    def _add(self, name: str, event: str, node: Node, written: _Command) -> None:
+    def _add(self, name: str, event: str, node: YamlNode, written: _Command) -> None:
         if written.args is None and _USER_CONFIG in written.command:
             what = f"{name}: {_USER_CONFIG}...}} in a line for the shell would be run as code; give it in args. It does not run"
             self._close(event, node, node, what)

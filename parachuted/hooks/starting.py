@@ -6,7 +6,7 @@ import errno
 import os
 from pathlib import Path
 
-from parachuted.processes.keeper import Order
+from parachuted.processes.hook_process import ProcessOrder
 
 _FIRST_LINE = 256
 _SAYS = {
@@ -21,7 +21,7 @@ _SAYS = {
 _LINE_IS_WRONG = {errno.ENOENT: "not on this machine", errno.ENOEXEC: "not a program"}
 
 
-def explain(order: Order, failed: str, number: int, *, is_sure: bool = True) -> str | None:
+def explain(order: ProcessOrder, failed: str, number: int, *, is_sure: bool = True) -> str | None:
     """Why `failed` ("folder" or "program") could not be entered or begun, by what is there on the disk.
 
     Not `is_sure`: something was begun and said that it could not go on; None unless the first line of the file shows why.

@@ -1,12 +1,23 @@
 """Keys: who asks, and what they may do. Trust: nothing in the vault has a say in it."""
 
-from parachuted.keys.file import KeyFile, KeysRefusedError, NameTakenError
-from parachuted.keys.globs import Glob
-from parachuted.keys.key import Key, key_document, parse_scope, scope_document, time_text
-from parachuted.keys.minting import USUAL, Minted, mint, parse_end, parse_words
+from parachuted.keys.api_key import ApiKey, key_document, parse_scope, scope_document, time_text
+from parachuted.keys.key_file import KeyFile, KeysRefusedError, NameTakenError
+from parachuted.keys.key_ring import KeyRing
+from parachuted.keys.minting import USUAL, MintedKey, mint, parse_end, parse_words
 from parachuted.keys.narrowing import is_narrower
-from parachuted.keys.ring import Ring
-from parachuted.keys.scopes import CAPABILITIES, EVERYTHING, EVERYWHERE, KNOWN_MODULES, NOBODY, Capability, Grant, Identity, Scope, granted
+from parachuted.keys.path_globs import PathGlob
+from parachuted.keys.scopes import (
+    CAPABILITIES,
+    EVERYTHING,
+    EVERYWHERE,
+    KNOWN_MODULES,
+    NOBODY,
+    AccessGrant,
+    Capability,
+    Identity,
+    Scope,
+    granted,
+)
 
 __all__ = [
     "CAPABILITIES",
@@ -15,16 +26,16 @@ __all__ = [
     "KNOWN_MODULES",
     "NOBODY",
     "USUAL",
+    "AccessGrant",
+    "ApiKey",
     "Capability",
-    "Glob",
-    "Grant",
     "Identity",
-    "Key",
     "KeyFile",
+    "KeyRing",
     "KeysRefusedError",
-    "Minted",
+    "MintedKey",
     "NameTakenError",
-    "Ring",
+    "PathGlob",
     "Scope",
     "granted",
     "is_narrower",

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import yaml
 
-Value: TypeAlias = "str | list[Value] | dict[str, Value] | None"
+KeyFileValue: TypeAlias = "str | list[KeyFileValue] | dict[str, KeyFileValue] | None"
 
 _MAX_DEPTH = 8
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -18,7 +18,7 @@ _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
 
 
-def read_document(text: str) -> Value:
+def read_document(text: str) -> KeyFileValue:
     """What the text says. Raises ValueError, in words, for what is malformed, cut off, too deep, ambiguous, or more than one document.
 
     Cut off in the right place, a text would limit a key to no paths. So one with the mark of a beginning needs that of an end.
@@ -60,10 +60,10 @@ def _checked(text: str) -> Iterator[yaml.Event]:
             yield event
 
 
-def _value(events: Iterator[yaml.Event], event: yaml.Event) -> Value:
+def _value(events: Iterator[yaml.Event], event: yaml.Event) -> KeyFileValue:
     """Recursion is safe: the depth is bounded already."""
     if isinstance(event, yaml.SequenceStartEvent):
-        items: list[Value] = []
+        items: list[KeyFileValue] = []
         while not isinstance(event := next(events), yaml.SequenceEndEvent):
             items.append(_value(events, event))
         return items
@@ -73,8 +73,8 @@ def _value(events: Iterator[yaml.Event], event: yaml.Event) -> Value:
     return None if text in _NOTHING and isinstance(event, yaml.ScalarEvent) and not event.style else text
 
 
-def _mapping(events: Iterator[yaml.Event]) -> dict[str, Value]:
-    pairs: dict[str, Value] = {}
+def _mapping(events: Iterator[yaml.Event]) -> dict[str, KeyFileValue]:
+    pairs: dict[str, KeyFileValue] = {}
     while not isinstance(event := next(events), yaml.MappingEndEvent):
         if not isinstance(event, yaml.ScalarEvent):
             raise ValueError("a name in it is no text")  # noqa: TRY004  the same

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from parachuted.keys.globs import Glob
-from parachuted.keys.key import Key, hash_of, parse_scope, parse_time
+from parachuted.keys.api_key import ApiKey, hash_of, parse_scope, parse_time
+from parachuted.keys.path_globs import PathGlob
 from parachuted.keys.scopes import NOBODY, Scope
 
 PREFIX = "para_"
@@ -22,14 +22,14 @@ USUAL = (Scope(module="*", capabilities=frozenset({"read", "write"})),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Minted:
+class MintedKey:
     """A new key: `secret` is shown once and kept nowhere."""
 
-    key: Key
+    key: ApiKey
     secret: str
 
 
-def mint(name: str, scopes: Sequence[Scope], *, now: datetime, expires: datetime | None = None) -> Minted:
+def mint(name: str, scopes: Sequence[Scope], *, now: datetime, expires: datetime | None = None) -> MintedKey:
     """Make a key. Raises ValueError, with the reason, for a name or an end that cannot be."""
     if not 1 <= len(name) <= 100 or not name.isprintable() or name != name.strip():  # noqa: PLR2004
         raise ValueError("the name of a key should be a text of 1 to 100 characters in one line")
@@ -39,10 +39,10 @@ def mint(name: str, scopes: Sequence[Scope], *, now: datetime, expires: datetime
         raise ValueError("the key would be over before it is used")
     secret = PREFIX + "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
     made = now.replace(microsecond=0)
-    key = Key(
+    key = ApiKey(
         id=f"k_{secrets.token_hex(6)}", key_hash=hash_of(secret), name=name, scopes=tuple(scopes), created=made, expires=expires
     )  # fmt: skip
-    return Minted(key=key, secret=secret)
+    return MintedKey(key=key, secret=secret)
 
 
 def parse_words(words: str, paths: Sequence[str]) -> Scope:
@@ -51,7 +51,7 @@ def parse_words(words: str, paths: Sequence[str]) -> Scope:
     if not mark:
         raise ValueError(f"{words[:80]!r} should be a module and what may be done there, such as daily:read,write")
     scope = parse_scope({"module": module, "capabilities": [one.strip() for one in capabilities.split(",")]})
-    return Scope(module=scope.module, capabilities=scope.capabilities, paths=tuple(map(Glob, paths)) if paths else None)
+    return Scope(module=scope.module, capabilities=scope.capabilities, paths=tuple(map(PathGlob, paths)) if paths else None)
 
 
 def parse_end(words: str, now: datetime) -> datetime:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from parachuted.keys.globs import Glob
+from parachuted.keys.path_globs import PathGlob
 from parachuted.keys.scopes import Capability, Identity, Scope
 
 
@@ -23,5 +23,5 @@ def _is_allowed(scope: Scope, capability: Capability, maker: Identity) -> bool:
     return all(any(all(_covers(globs, path) for globs in every) for every in grant.alternatives) for path in scope.paths)
 
 
-def _covers(globs: tuple[Glob, ...], path: Glob) -> bool:
+def _covers(globs: tuple[PathGlob, ...], path: PathGlob) -> bool:
     return any(glob.covers(path) for glob in globs)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from parachuted.keys.globs import Glob
+from parachuted.keys.path_globs import PathGlob
 
 Capability: TypeAlias = Literal["read", "write", "admin"]
 CAPABILITIES: tuple[Capability, ...] = ("read", "write", "admin")
 VAULT = "vault"
 KNOWN_MODULES = ("vault", "curator", "system", "daily", "chat", "brain", "*")
-_FOLDERS = {"daily": Glob("Daily/**"), "chat": Glob("Chat/**"), "brain": Glob("Brain/**")}
+_FOLDERS = {"daily": PathGlob("Daily/**"), "chat": PathGlob("Chat/**"), "brain": PathGlob("Brain/**")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,14 +24,14 @@ class Scope:
 
     module: str
     capabilities: frozenset[Capability]
-    paths: tuple[Glob, ...] | None = None
+    paths: tuple[PathGlob, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
+class AccessGrant:
     """What a caller may touch on the route it reached. Each alternative is a set of patterns that must all hold; None: every path."""
 
-    alternatives: tuple[tuple[tuple[Glob, ...], ...], ...] | None
+    alternatives: tuple[tuple[tuple[PathGlob, ...], ...], ...] | None
 
     def sees(self, path: str) -> bool:
         """Whether that file of the vault exists for the caller."""
@@ -45,11 +45,11 @@ class Grant:
             return True
         return any(all(any(glob.enters(folder) for glob in globs) for globs in every) for every in self.alternatives)
 
-    def both(self, other: Grant) -> Grant:
+    def both(self, other: AccessGrant) -> AccessGrant:
         """What both see."""
         if self.alternatives is None or other.alternatives is None or self == other:
             return self if other.alternatives is None else other
-        return Grant(alternatives=tuple((*mine, *its) for mine in self.alternatives for its in other.alternatives))
+        return AccessGrant(alternatives=tuple((*mine, *its) for mine in self.alternatives for its in other.alternatives))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +61,12 @@ class Identity:
     name: str
     scopes: tuple[Scope, ...] = ()
 
-    def grant(self, module: str, capability: Capability) -> Grant | None:
+    def grant(self, module: str, capability: Capability) -> AccessGrant | None:
         """What it may touch where `capability` on `module` is asked for; None: nothing."""
         return granted(self.scopes, module, capability)
 
 
-def granted(scopes: tuple[Scope, ...], module: str, capability: Capability) -> Grant | None:
+def granted(scopes: tuple[Scope, ...], module: str, capability: Capability) -> AccessGrant | None:
     """What these scopes allow to touch where `capability` on `module` is asked for; None: nothing."""
     found = []
     for scope in scopes:
@@ -79,9 +79,9 @@ def granted(scopes: tuple[Scope, ...], module: str, capability: Capability) -> G
             found.append(((_FOLDERS[scope.module],), *own))
     if not found:
         return None
-    return EVERYWHERE if () in found else Grant(alternatives=tuple(found))
+    return EVERYWHERE if () in found else AccessGrant(alternatives=tuple(found))
 
 
-EVERYWHERE = Grant(alternatives=None)
+EVERYWHERE = AccessGrant(alternatives=None)
 EVERYTHING = (Scope(module="*", capabilities=frozenset(CAPABILITIES)),)
 NOBODY = Identity(kind="nobody", id="", name="nobody")

@@ -1,6 +1,6 @@
 """Modules: what anyone can add, with the names that its author needs. The daemon's parts are imported from their own files."""
 
-from parachuted.grants.agent_config import AgentConfig, SandboxConfig
+from parachuted.access.agent_config import AgentConfig, SandboxConfig
 from parachuted.modules.declare import event, interface, mcp_tool, route, schedule
 from parachuted.modules.module import Module
 from parachuted.modules.results import Response

@@ -19,6 +19,8 @@ from parachuted.access.authority import Authority, current
 from parachuted.access.origin import UNTRUSTED, Origin
 from parachuted.access.origins import Origins
 from parachuted.access.paths import is_code, is_control, is_hidden
+from parachuted.access.run_watch import ProposedChange, RunWatch
+from parachuted.audit.events import CALLER, AuditCaller, AuditRecorder, NullAuditRecorder
 from parachuted.bubbling import watched_beyond
 from parachuted.errors import (
     ActRefusedError,
@@ -29,27 +31,25 @@ from parachuted.errors import (
     PathRefusedError,
     StorageFailedError,
 )
-from parachuted.events.audit import CALLER, Caller, Recorder, Unrecorded
-from parachuted.grants.run_watch import Change, RunWatch
-from parachuted.keys import Glob
-from parachuted.modules.bounds import Bounds
+from parachuted.keys import PathGlob
+from parachuted.modules.bounds import ModuleBounds
 from parachuted.modules.services import Hit, Hits, Paths
+from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.search import QueryError, Search, parse_query
-from parachuted.tools import finished
 from parachuted.vault import (
     AppendToSection,
     Author,
-    Content,
     DeleteKey,
     Edit,
-    Index,
+    FileContent,
     ReplaceAll,
     ReplaceSection,
     SetKey,
     Store,
+    VaultIndex,
     VaultPath,
     VaultRoot,
-    Written,
+    WriteResult,
     apply_edit,
     printable,
 )
@@ -67,10 +67,10 @@ class VaultParts:
 
     root: VaultRoot
     store: Store
-    index: Index
+    index: VaultIndex
     search: Search
     notice: Callable[[Iterable[str]], Awaitable[None]]
-    audit: Recorder = field(default_factory=Unrecorded)
+    audit: AuditRecorder = field(default_factory=NullAuditRecorder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class _Objected:
     """A change that the run may not make now."""
 
     run: RunWatch
-    change: Change
+    change: ProposedChange
     why: str
 
 
@@ -86,8 +86,8 @@ class BoundedVault:
     """`VaultAccess` for one module, or for one run of an agent of it. `author` says who writes now, and for which causes."""
 
     def __init__(  # noqa: PLR0913  the parts of a part
-        self, parts: VaultParts, bounds: Bounds, author: Callable[[], Author], caller: Caller,
-        *, wrote: Callable[[Written], None] = lambda _written: None, run: RunWatch | None = None,
+        self, parts: VaultParts, bounds: ModuleBounds, author: Callable[[], Author], caller: AuditCaller,
+        *, wrote: Callable[[WriteResult], None] = lambda _written: None, run: RunWatch | None = None,
         authority: Callable[[], Authority] = current, origins: Origins | None = None, own: Origin = "agent",
     ) -> None:  # fmt: skip
         """`wrote` is told of each write that was made; `caller` is whom the audit tells of; `run` watches over a run of an agent.
@@ -101,7 +101,7 @@ class BoundedVault:
         self._told: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     @property
-    def _bounds(self) -> Bounds:
+    def _bounds(self) -> ModuleBounds:
         authority = self._authority()
         authority.check()
         return self._own.limited(authority.reads, authority.writes)
@@ -121,7 +121,7 @@ class BoundedVault:
     async def exists(self, path: str) -> bool:
         """Whether there is such a file, and they may read it."""
         try:
-            await finished(self._size, VaultPath.parse(path))
+            await run_uninterrupted(self._size, VaultPath.parse(path))
         except (NotFoundError, ActRefusedError, PathRefusedError):
             return False
         return True
@@ -171,9 +171,9 @@ class BoundedVault:
         found = await asyncio.to_thread(self._parts.search.find, parsed, most, sees)
         hits = [hit for hit in found.hits if sees(hit.path)]
         if self._run is None:
-            await finished(self._mark_hits, [hit.path for hit in hits])
+            await run_uninterrupted(self._mark_hits, [hit.path for hit in hits])
         else:
-            kept = await finished(self._not_strangers, [hit.path for hit in hits])
+            kept = await run_uninterrupted(self._not_strangers, [hit.path for hit in hits])
             self.strangers_left_out = len(hits) - len(kept)
             hits = [hit for hit in hits if hit.path in kept]
         return [Hit(path=printable(hit.path), title=hit.title, snippet=hit.snippet) for hit in hits]
@@ -192,7 +192,7 @@ class BoundedVault:
     async def create(self, path: str, text: str) -> str:
         """Make a new note; ConflictError when there is one."""
         data = _encoded(text)
-        plan = Change(path="", action="create", base=None, data=data)
+        plan = ProposedChange(path="", action="create", base=None, data=data)
         return await self._written(path, lambda real: self._create(real, data), lambda real: replace(plan, path=str(real)))
 
     async def append(self, path: str, section: str, text: str) -> str:
@@ -215,18 +215,18 @@ class BoundedVault:
         """Remove a file; its content is kept. A link is not removed, nor what it leads to."""
         await self._written(path, lambda real: self._parts.store.delete(real, self._author()), self._gone, is_gone=True)
 
-    async def _content(self, path: str, *, keep: bool = False) -> Content:
+    async def _content(self, path: str, *, keep: bool = False) -> FileContent:
         target = VaultPath.parse(path)
         beyond = await self._beyond("read", target)
-        return await finished(lambda: self._read(target, keep=keep, beyond=beyond))
+        return await run_uninterrupted(lambda: self._read(target, keep=keep, beyond=beyond))
 
     async def _written(
-        self, path: str, act: Callable[[VaultPath], Written], plan: Callable[[VaultPath], Change], *, is_gone: bool = False
+        self, path: str, act: Callable[[VaultPath], WriteResult], plan: Callable[[VaultPath], ProposedChange], *, is_gone: bool = False
     ) -> str:  # fmt: skip
         """`plan` says what the act would do, for a run that may not do it now."""
         target = VaultPath.parse(path)
         beyond = await self._beyond("write", target, is_named=is_gone)
-        written = await finished(self._write, target, act, plan, beyond=beyond, is_gone=is_gone)
+        written = await run_uninterrupted(self._write, target, act, plan, beyond=beyond, is_gone=is_gone)
         if isinstance(written, _Objected):
             raise ActRefusedError(await written.run.instead(written.change, written.why))
         if written.changed:
@@ -235,9 +235,9 @@ class BoundedVault:
         return written.after or ""
 
     def _write(
-        self, path: VaultPath, act: Callable[[VaultPath], Written], plan: Callable[[VaultPath], Change],
+        self, path: VaultPath, act: Callable[[VaultPath], WriteResult], plan: Callable[[VaultPath], ProposedChange],
         *, beyond: Sequence[str], is_gone: bool,
-    ) -> Written | _Objected:  # fmt: skip
+    ) -> WriteResult | _Objected:  # fmt: skip
         """`is_gone`: the file is to be removed: the name itself is meant, so a link that has it is not followed."""
         if self._parts.audit.refusal is not None:
             raise StorageFailedError(self._parts.audit.refusal)
@@ -257,7 +257,7 @@ class BoundedVault:
             self._remember(written.path, written.after)
         return written
 
-    def _recorded(self, real: VaultPath, act: Callable[[VaultPath], Written]) -> Written:
+    def _recorded(self, real: VaultPath, act: Callable[[VaultPath], WriteResult]) -> WriteResult:
         """What a run or a module writes is recorded as whose it is: a stranger's, once it has read one's text, or if nobody trusts the
         module.
         """
@@ -274,21 +274,21 @@ class BoundedVault:
         taint = self._authority().taint
         return self._origins.writing(real, taint.origin if taint else self._own_origin)
 
-    def _planned(self, real: VaultPath, edit: Edit, base: str | None) -> Change:
+    def _planned(self, real: VaultPath, edit: Edit, base: str | None) -> ProposedChange:
         """What an edit would do. A whole text was decided on its base; a part of one is put where it belongs now."""
         try:
             before = self._parts.store.read(real, keep=True)
         except NotFoundError:
             if base is not None or not isinstance(edit, ReplaceAll):
                 raise
-            return Change(path=str(real), action="create", base=None, data=edit.data)
+            return ProposedChange(path=str(real), action="create", base=None, data=edit.data)
         if base is not None and base != before.digest and (real, base) not in self._told:
             raise NotFoundError(f"the text this was decided on ({base[:12]}) is not one that was read here; read {printable(real)} again")
         told = base if base is not None and isinstance(edit, ReplaceAll) else before.digest
-        return Change(path=str(real), action="update", base=told, data=apply_edit(edit, before.data))
+        return ProposedChange(path=str(real), action="update", base=told, data=apply_edit(edit, before.data))
 
-    def _gone(self, real: VaultPath) -> Change:
-        return Change(path=str(real), action="delete", base=self._parts.store.read(real, keep=True).digest, data=None)
+    def _gone(self, real: VaultPath) -> ProposedChange:
+        return ProposedChange(path=str(real), action="delete", base=self._parts.store.read(real, keep=True).digest, data=None)
 
     async def _beyond(self, what: Literal["read", "write"], path: VaultPath, *, is_named: bool = False) -> Sequence[str]:
         """What a person allows, asked now, of the files that this act needs and the bounds do not name.
@@ -297,7 +297,7 @@ class BoundedVault:
         """
         if self._run is None:
             return ()
-        real = await finished(lambda: self._real(path, is_named=is_named))
+        real = await run_uninterrupted(lambda: self._real(path, is_named=is_named))
         may = self._bounds.may_read if what == "read" else self._bounds.may_write
         files = [one for one in dict.fromkeys((path, real)) if not may(one)]
         never = is_control if what == "write" else (lambda one: is_hidden(one) or is_code(one))
@@ -362,7 +362,7 @@ class BoundedVault:
                 content = self._parts.store.read(VaultPath(path))
                 self._mark(path, content.digest, content.data)
 
-    def _put(self, real: VaultPath, data: bytes, base: str | None) -> Written:
+    def _put(self, real: VaultPath, data: bytes, base: str | None) -> WriteResult:
         try:
             return self._edited(real, ReplaceAll(data=data), base)
         except NotFoundError:
@@ -370,11 +370,11 @@ class BoundedVault:
                 raise
         return self._create(real, data)
 
-    def _create(self, real: VaultPath, data: bytes) -> Written:
+    def _create(self, real: VaultPath, data: bytes) -> WriteResult:
         self._refuse_watching(real, b"", data)
         return self._parts.store.create(real, data, self._author())
 
-    def _edited(self, real: VaultPath, edit: Edit, base: str | None) -> Written:
+    def _edited(self, real: VaultPath, edit: Edit, base: str | None) -> WriteResult:
         self._refuse_large(real, real)
         before = self._parts.store.read(real)
         if base is not None and base != before.digest and (real, base) not in self._told:
@@ -390,7 +390,7 @@ class BoundedVault:
         if beyond is not None:
             raise ActRefusedError(f"{printable(path)} may not watch {printable(beyond)}: {self._bounds.who} may not read all of that")
 
-    def _read(self, path: VaultPath, *, keep: bool = False, beyond: Sequence[str] = ()) -> Content:
+    def _read(self, path: VaultPath, *, keep: bool = False, beyond: Sequence[str] = ()) -> FileContent:
         real = self._found(path, beyond)
         with self._parts.root.straight():
             self._refuse_large(path, real)
@@ -437,14 +437,14 @@ class BoundedVault:
             CALLER.reset(token)
 
 
-def _glob(pattern: str) -> Glob:
+def _glob(pattern: str) -> PathGlob:
     try:
-        return Glob(f"{pattern}**" if pattern.endswith("/") else pattern)
+        return PathGlob(f"{pattern}**" if pattern.endswith("/") else pattern)
     except ValueError as error:
         raise PathRefusedError(str(error)) from error
 
 
-def _beginning(glob: Glob) -> str:
+def _beginning(glob: PathGlob) -> str:
     """The folder in which all lies that the pattern can mean."""
     names = glob.text.split("/")[:-1]
     stars = next((number for number, name in enumerate(names) if "*" in name or "?" in name), len(names))

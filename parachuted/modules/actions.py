@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from parachuted.errors import NotFoundError
-from parachuted.modules.approved import Entry, TrustLevel
-from parachuted.modules.consent import Consent
-from parachuted.modules.standing import Status, status_of
-from parachuted.modules.trust import Trust
+from parachuted.modules.hosting.status import ModuleStatus, status_of
+from parachuted.modules.registry.approvals import ModuleApprovals
+from parachuted.modules.registry.approved import ModuleEntry, TrustLevel
+from parachuted.modules.registry.consent import Consent
 
 
-class Actions:
-    """Every call reads or writes the disk: from a thread, where a loop must not wait. Raises what `Trust` raises."""
+class ModuleActions:
+    """Every call reads or writes the disk: from a thread, where a loop must not wait. Raises what `ModuleApprovals` raises."""
 
-    def __init__(self, trust: Trust) -> None:
+    def __init__(self, trust: ModuleApprovals) -> None:
         self._trust = trust
 
     def listing(self) -> list[dict[str, Any]]:
@@ -61,7 +61,7 @@ class Actions:
         return {"name": name, "removed": True, "folder_removed": self._trust.remove(name)}
 
 
-def status_document(status: Status) -> dict[str, Any]:
+def status_document(status: ModuleStatus) -> dict[str, Any]:
     """One module as JSON: `status` how it runs, `state` how its folder stands to what was approved."""
     return {
         "name": status.name,
@@ -89,7 +89,7 @@ def status_document(status: Status) -> dict[str, Any]:
     }
 
 
-def _told(entry: Entry) -> dict[str, Any]:
+def _told(entry: ModuleEntry) -> dict[str, Any]:
     return status_document(status_of(entry, where=None, limits=None, declared=None, problem=entry.problem, choices=[]))
 
 

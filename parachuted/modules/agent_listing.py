@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from parachuted.access.agent_config import AgentConfig
 from parachuted.access.authority import Authority
+from parachuted.access.exposure import Exposure, exposure
+from parachuted.access.grant import Grant
+from parachuted.access.granting import CURATOR
 from parachuted.access.origin import UNTRUSTED, Taint
 from parachuted.access.origins import Origins
-from parachuted.bubbling import Watches
+from parachuted.access.patterns import exactly
+from parachuted.bubbling import WatchRegistry
 from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
-from parachuted.grants.agent_config import AgentConfig
-from parachuted.grants.agent_grant import AgentGrant
-from parachuted.grants.exposure import Exposure, exposure
-from parachuted.grants.granting import CURATOR
-from parachuted.grants.patterns import exactly
-from parachuted.modules.agent_desk import AgentDesk
-from parachuted.modules.agent_order import Order
-from parachuted.modules.approved import Approved
+from parachuted.modules.agent_service import AgentService
 from parachuted.modules.maintenance import NAME as MAINTENANCE
-from parachuted.vault import Index, printable
+from parachuted.modules.registry.approved import ApprovedModule
+from parachuted.modules.run_request import RunRequest
+from parachuted.vault import VaultIndex, printable
 
 _READING, _WRITING = ("list_notes", "read_note", "search_notes"), ("write_note", "append_note", "edit_section")
 _OF_CURATOR = ("list_context_files", "read_context", "update_context", "no_change")
@@ -28,10 +28,10 @@ _CURATOR_IS = "Keeps a note current with what it watches: it reads what changed,
 _MOST_SHOWN = 20
 
 
-class Approvals(Protocol):
+class ApprovedModules(Protocol):
     """Which modules may run, and the agents that they declare."""
 
-    def approved(self, name: str) -> Approved | None:
+    def approved(self, name: str) -> ApprovedModule | None:
         """The module of that name as it was approved, while it may run."""
         ...
 
@@ -41,7 +41,7 @@ class Approvals(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class AgentStatus:
     """One agent. `problem` says why it would not run here or, where it `runs_here` all the same, what it has to do without; `order` is
     what it would be asked with, None for curators.
     """
@@ -49,17 +49,17 @@ class Known:
     name: str
     description: str
     module: str | None
-    grant: AgentGrant
+    grant: Grant
     tools: tuple[str, ...]
     calls: tuple[str, ...] = ()
     config: AgentConfig | None = None
-    order: Order | None = None
+    order: RunRequest | None = None
     problem: str | None = None
     runs_here: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ReachableFiles:
     """The files of the vault that an agent reaches: the numbers, and the first of each."""
 
     reads: int
@@ -74,7 +74,7 @@ class AgentListing:
     """All agents. `names` are those of all modules that there are."""
 
     def __init__(
-        self, desk: AgentDesk, modules: Approvals, names: Callable[[], Iterable[str]], watches: Watches, index: Index, origins: Origins
+        self, desk: AgentService, modules: ApprovedModules, names: Callable[[], Iterable[str]], watches: WatchRegistry, index: VaultIndex, origins: Origins
     ) -> None:  # fmt: skip
         self._desk, self._modules, self._names = desk, modules, names
         self._watches, self._index, self._origins = watches, index, origins
@@ -88,7 +88,7 @@ class AgentListing:
                 found += [f"{module}/{agent}" for agent in {**self._modules.agents_of(module), **approved.manifest.agents}]
         return found
 
-    async def get(self, name: str, *, folder: str | None = None) -> Known:
+    async def get(self, name: str, *, folder: str | None = None) -> AgentStatus:
         """The agent of that name, working in that folder. Raises NotFoundError."""
         if name == CURATOR:
             return self._curator()
@@ -104,12 +104,12 @@ class AgentListing:
             "suggest_change",
             *(tool.name for tool in (one.tools(Taint()) if one.tools else ())),
         )
-        return Known(
+        return AgentStatus(
             name=one.name, description=one.config.description or one.who, module=one.module, grant=grant, tools=(*tools, *grant.native),
             calls=grant.tools, config=one.config, order=order, problem=problem or lost, runs_here=problem is None,
         )  # fmt: skip
 
-    async def all(self) -> list[Known]:
+    async def all(self) -> list[AgentStatus]:
         """All of them; one whose settings are wrong is told of as what runs nowhere."""
         found = []
         for name in self.all_names():
@@ -119,12 +119,14 @@ class AgentListing:
                 continue
             except (ActRefusedError, ParachuteError) as error:
                 nothing = exactly([])
-                grant = AgentGrant(agent=name, reads=nothing, writes=nothing, lane=nothing)
+                grant = Grant(agent=name, reads=nothing, writes=nothing, lane=nothing)
                 module = name.partition("/")[0]
-                found.append(Known(name=name, description="", module=module, grant=grant, tools=(), problem=error.message, runs_here=False))
+                found.append(
+                    AgentStatus(name=name, description="", module=module, grant=grant, tools=(), problem=error.message, runs_here=False)
+                )
         return found
 
-    def seen(self, grant: AgentGrant) -> Seen:
+    def seen(self, grant: Grant) -> ReachableFiles:
         """What of the vault is reached. Blocks for a large vault."""
         first: list[str] = []
         first_writes: list[str] = []
@@ -140,18 +142,18 @@ class AgentListing:
             first += [printable(path)] if reads <= _MOST_SHOWN else []
             entry = self._index.get(path)
             strangers += self._origins.of(path, entry.digest if entry is not None else None) in UNTRUSTED
-        return Seen(
+        return ReachableFiles(
             reads=reads, writes=writes, strangers=strangers, left_out=total - reads, first=tuple(first), first_writes=tuple(first_writes)
         )  # fmt: skip
 
-    def exposure(self, known: Known, seen: Seen) -> Exposure:
+    def exposure(self, known: AgentStatus, seen: ReachableFiles) -> Exposure:
         """Whether it has private data, strangers' text and a way out."""
         return exposure(known.grant, private_files=seen.reads - seen.strangers, untrusted_files=seen.strangers, calls=known.calls)
 
-    def _curator(self) -> Known:
+    def _curator(self) -> AgentStatus:
         """All that curators reach together; each run reaches one note and what that watches."""
         watchers = [declaration.watcher for declaration in self._watches.all()]
         own = exactly(watchers)
         reads = exactly(dict.fromkeys([*watchers, *(str(path) for one in watchers for path in self._watches.watched_by(one))]))
-        grant = AgentGrant(agent=CURATOR, reads=reads, writes=own, lane=own)
-        return Known(name=CURATOR, description=_CURATOR_IS, module=None, grant=grant, tools=_OF_CURATOR)
+        grant = Grant(agent=CURATOR, reads=reads, writes=own, lane=own)
+        return AgentStatus(name=CURATOR, description=_CURATOR_IS, module=None, grant=grant, tools=_OF_CURATOR)

@@ -10,28 +10,28 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from parachuted.access.agent_config import AgentConfig
 from parachuted.access.authority import Authority
+from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
 from parachuted.access.session_taint import SessionTaints
-from parachuted.agents import Backend, Limits, Native
-from parachuted.agents.at_work import AtWork
-from parachuted.agents.permission import Permissions
+from parachuted.agents import Backend, NativeTools, RunLimits
+from parachuted.agents.active_runs import ActiveRuns
+from parachuted.agents.permission import PermissionRequests
+from parachuted.audit.events import AuditRecorder, NullAuditRecorder
 from parachuted.events import Bus
-from parachuted.events.audit import Recorder, Unrecorded
-from parachuted.grants.agent_config import AgentConfig
-from parachuted.grants.agent_grant import AgentGrant
-from parachuted.modules.agent_tools import ToolSpec
-from parachuted.modules.run_watching import PutForward
-from parachuted.suggestions.tool import Proposing
+from parachuted.modules.agent_tools import DeclaredTool
+from parachuted.modules.run_guard import PutForward
+from parachuted.suggestions.tool import ProposalSink
 from parachuted.tasks import Budget, Causes
+from parachuted.tools.agent_hooks import AgentHooks, HookAsker, NoHooks
 from parachuted.tools.audited import RunAudit
-from parachuted.tools.hooked import AgentHooks, Asker, Unasked
-from parachuted.vault import Author, History, Objects, Written
+from parachuted.vault import Author, History, ObjectStore, WriteResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoxedRun:
+class SandboxedRun:
     """What a run's container is made from.
 
     `wrote` hears of each write that was checked in; `put_forward` takes what it may not write; `ask_host` and `ask_command` ask a person
@@ -40,33 +40,33 @@ class BoxedRun:
 
     run: str
     agent: str
-    grant: AgentGrant
+    grant: Grant
     author: Author
     taint: Taint
     audit: RunAudit
     hooks: AgentHooks
-    wrote: Callable[[Written], None]
+    wrote: Callable[[WriteResult], None]
     put_forward: PutForward | None
     ask_host: Callable[[str], Awaitable[bool]] | None = None
     ask_command: Callable[[str], Awaitable[bool]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class OpenedSandbox:
     """A run's container. `told` is what the agent is to know of what is in it."""
 
-    native: Native
+    native: NativeTools
     told: str
 
 
-class Boxes(Protocol):
+class SandboxProvider(Protocol):
     """Gives runs their containers."""
 
     async def problem(self) -> str | None:
         """Why no container can be had here, and what to install or do; None: one can."""
         ...
 
-    def open(self, boxed: BoxedRun) -> AbstractAsyncContextManager[Opened]:
+    def open(self, boxed: SandboxedRun) -> AbstractAsyncContextManager[OpenedSandbox]:
         """The run's private copy of what it was granted, and the CLI's own tools over it. What it made is checked in when this is left
         without an error, and dropped with one. Raises AgentUnavailableError.
         """
@@ -74,7 +74,7 @@ class Boxes(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ModuleTrust:
     """What an agent's run must know of a module whose tool it calls: whether a person trusts it, and the interfaces that it provides."""
 
     is_trusted: bool = True
@@ -94,27 +94,27 @@ class AgentParts:
 
     backend: Backend
     model: str | None
-    limits: Limits
+    limits: RunLimits
     budget: Budget
     history: History
-    objects: Objects
+    objects: ObjectStore
     causes: Causes
     bus: Bus
     clock: Callable[[], datetime]
     user_home: Path
-    audit: Recorder = field(default_factory=Unrecorded)
-    asker: Asker = field(default_factory=Unasked)
+    audit: AuditRecorder = field(default_factory=NullAuditRecorder)
+    asker: HookAsker = field(default_factory=NoHooks)
     is_paused: Callable[[], bool] = lambda: False
-    tools: Callable[[], Iterable[tuple[str, ToolSpec]]] = tuple
+    tools: Callable[[], Iterable[tuple[str, DeclaredTool]]] = tuple
     call_tool: Callable[[str, str, Mapping[str, object], Authority], Awaitable[object]] | None = None
-    standing: Callable[[str], Standing] = lambda _module: Standing()
+    standing: Callable[[str], ModuleTrust] = lambda _module: ModuleTrust()
     declared: Callable[[str], Mapping[str, AgentConfig]] = lambda _module: {}
     said: Callable[[str], str | None] = lambda _module: None
     room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
     gate: asyncio.Lock = field(default_factory=asyncio.Lock)
-    at_work: AtWork = field(default_factory=AtWork)
+    at_work: ActiveRuns = field(default_factory=ActiveRuns)
     taints: SessionTaints | None = None
-    boxes: Boxes | None = None
+    boxes: SandboxProvider | None = None
     origins: Origins | None = None
-    suggestions: Proposing | None = None
-    permissions: Permissions | None = None
+    suggestions: ProposalSink | None = None
+    permissions: PermissionRequests | None = None

@@ -12,12 +12,12 @@ from typing import cast, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
+from parachuted.access.agent_config import AgentConfig
+from parachuted.access.granting import narrowing_of
 from parachuted.access.origin import Origin
-from parachuted.agents import Limits
+from parachuted.agents import RunLimits
 from parachuted.errors import ActRefusedError, NotFoundError, PathRefusedError
-from parachuted.grants.agent_config import AgentConfig
-from parachuted.grants.granting import narrowing_of
-from parachuted.modules.approved import Approved
+from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.vault import VaultPath, printable
 
 _OVERRIDE = TypeAdapter(AgentConfig)
@@ -32,7 +32,7 @@ others; what they refuse stays refused. What stands in notes, results and messag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class RunPlan:
     """One run to be. `name` is `module/agent`, `narrowing` what a person's overrides come to, `folder` where it works, `origin` whose words
     the prompt is.
     """
@@ -42,14 +42,14 @@ class Plan:
     config: AgentConfig
     narrowing: tuple[AgentConfig, ...]
     system_prompt: str
-    limits: Limits
+    limits: RunLimits
     folder: str | None
     origin: Origin = "you"
 
 
 def make_plan(
-    approved: Approved, config: AgentConfig, agent: str, options: Mapping[str, object], limits: Limits, *, said: str | None = None
-) -> Plan:  # fmt: skip
+    approved: ApprovedModule, config: AgentConfig, agent: str, options: Mapping[str, object], limits: RunLimits, *, said: str | None = None
+) -> RunPlan:  # fmt: skip
     """Raises ActRefusedError for what may not be. Blocks: the system prompt may be a file of the approved copy.
 
     `said` is what a person has the module's agents told besides their own instructions.
@@ -64,13 +64,13 @@ def make_plan(
             allow_workspace_skills=config.allow_workspace_skills and _may("allow_workspace_skills", told, override),
             allow_user_skills=config.allow_user_skills and _may("allow_user_skills", told, override),
         )
-    return Plan(
+    return RunPlan(
         name=name, who=who, config=config, narrowing=() if override is None else (narrowing_of(override, told),),
         system_prompt=_system_prompt(approved, config, said), limits=limits, folder=folder, origin=origin,
     )  # fmt: skip
 
 
-def _told_of(approved: Approved, agent: str) -> Mapping[str, object]:
+def _told_of(approved: ApprovedModule, agent: str) -> Mapping[str, object]:
     told = approved.overrides.get(agent)
     if told is None:
         return {}
@@ -95,7 +95,7 @@ def _may(name: str, told: Mapping[str, object], override: AgentConfig) -> bool:
     return name not in told or bool(getattr(override, name))
 
 
-def read_options(options: Mapping[str, object], limits: Limits) -> tuple[str | None, Origin, Limits]:
+def read_options(options: Mapping[str, object], limits: RunLimits) -> tuple[str | None, Origin, RunLimits]:
     """Where a run works, whose words its prompt is and what it may take, as its caller says. Raises ActRefusedError."""
     rest = dict(options)
     origin = rest.pop("origin", "you")
@@ -122,12 +122,12 @@ def read_options(options: Mapping[str, object], limits: Limits) -> tuple[str | N
             f"run_agent takes working_directory, origin, timeout_s, max_turns and max_cost_usd, and not {', '.join(map(str, rest))[:200]}"
         )
     turns = int(found.pop("max_turns", limits.max_turns)) or 1
-    return folder, cast("Origin", origin), Limits(
+    return folder, cast("Origin", origin), RunLimits(
         timeout_s=found.get("timeout_s", limits.timeout_s), max_turns=turns, max_cost_usd=found.get("max_cost_usd", limits.max_cost_usd)
     )  # fmt: skip
 
 
-def _system_prompt(approved: Approved, config: AgentConfig, said: str | None) -> str:
+def _system_prompt(approved: ApprovedModule, config: AgentConfig, said: str | None) -> str:
     words = config.system_prompt
     if config.prompt_file is not None:
         words = _read(approved.copy, config.prompt_file)

@@ -10,28 +10,28 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from parachuted.access.authority import Authority, pass_on
+from parachuted.access.grant import Grant
 from parachuted.access.origin import UNTRUSTED, Origin, Taint
-from parachuted.access.quoted import Quoted
-from parachuted.agents import Called, Job, Said, Tool
+from parachuted.access.quoted import QuotedPaths
+from parachuted.agents import Job, TextStep, Tool, ToolCallStep
+from parachuted.audit.events import AuditCaller
 from parachuted.errors import AgentFailedError, NotFoundError, ParachuteError
-from parachuted.events.audit import Caller
-from parachuted.grants.agent_grant import AgentGrant
+from parachuted.history.run_account import RunAccount
 from parachuted.modules.access import BoundedVault, VaultParts
-from parachuted.modules.agent_order import Order, Ran
-from parachuted.modules.agent_parts import AgentParts, BoxedRun
-from parachuted.modules.agent_tools import NoteTools, ToolSpec, module_tools
-from parachuted.modules.agent_within import Within
-from parachuted.modules.bounds import Bounds
-from parachuted.modules.run_watching import Forwarding, Watching
-from parachuted.modules.skills import Place, Skill, find_skills_of, listed, skill_tool
+from parachuted.modules.agent_parts import AgentParts, SandboxedRun
+from parachuted.modules.agent_tools import DeclaredTool, NoteTools, module_tools
+from parachuted.modules.bounds import ModuleBounds
+from parachuted.modules.current_run import CurrentRun
+from parachuted.modules.run_guard import RunGuard, SuggestionForwarder
+from parachuted.modules.run_request import RunReport, RunRequest
+from parachuted.modules.skills import Skill, SkillFolder, find_skills_of, listed, skill_tool
 from parachuted.suggestions import Proposal, SuggestingRun, Suggestion, Suggestions, suggestion_tool
-from parachuted.suggestions.orchestrating import Orchestrating, Orchestrator
-from parachuted.suggestions.tool import Proposing
-from parachuted.tasks import Outcome, Task
-from parachuted.tools.account import Account
+from parachuted.suggestions.orchestrating import Orchestrator, OrchestratorScope
+from parachuted.suggestions.tool import ProposalSink
+from parachuted.tasks import RunOutcome, Task
+from parachuted.tools.agent_hooks import AgentHooks, replaced_text, saw_source
 from parachuted.tools.audited import RunAudit
-from parachuted.tools.hooked import AgentHooks, replaced_text, saw_source
-from parachuted.vault import Author, VaultRoot, Written, digest_of, new_id, printable
+from parachuted.vault import Author, VaultRoot, WriteResult, digest_of, new_id, printable
 
 log = logging.getLogger(__name__)
 
@@ -48,11 +48,11 @@ outlasts this run.
 class AgentRun:
     """`prepare` puts together what the agent is told and its tools; `work` lets it work; `ran` says what came of it."""
 
-    account: Account
+    account: RunAccount
     audit: RunAudit
     job: Job
 
-    def __init__(self, parts: AgentParts, vault: VaultParts, order: Order, grant: AgentGrant, lost: str | None = None) -> None:
+    def __init__(self, parts: AgentParts, vault: VaultParts, order: RunRequest, grant: Grant, lost: str | None = None) -> None:
         """`lost` says what it asked for and cannot have here."""
         self.order, self.grant = order, grant
         self._parts, self._definition = parts, order.definition
@@ -67,16 +67,16 @@ class AgentRun:
         pass_on(order.authority.taint, self.taint)  # what whoever asks has read, the prompt may hold
         self._has_ended = False
         self.suggested: list[str] = []
-        self._written: list[Written] = []
+        self._written: list[WriteResult] = []
         self._author = Author(by=f"module:{one.name}" if one.module else f"agent:{one.name}", run=self.id, causes=self.task.causes)
-        self._bounds = Bounds.of_agent(one.who, grant)
+        self._bounds = ModuleBounds.of_agent(one.who, grant)
         self._forward = self._forwarding()
-        self._watching = Watching(
+        self._watching = RunGuard(
             run=self.id, session=order.session, grant=grant, taint=self.taint, origins=parts.origins, permissions=parts.permissions,
             put_forward=self._forward,
         )  # fmt: skip
         self._vault = BoundedVault(
-            vault, self._bounds, lambda: self._author, Caller("agent", one.name, ""), wrote=self._written.append, run=self._watching,
+            vault, self._bounds, lambda: self._author, AuditCaller("agent", one.name, ""), wrote=self._written.append, run=self._watching,
             authority=self.authority,
         )  # fmt: skip
         self._root = vault.root
@@ -92,7 +92,7 @@ class AgentRun:
         """On whose behalf its tools work: that of whoever asked for the run, until it ends."""
         asked = self.order.authority
         return replace(
-            asked, causes=self.task.causes, runs=(self.id,), taint=self.taint, within=Within(grant=self.grant), depth=asked.depth + 1,
+            asked, causes=self.task.causes, runs=(self.id,), taint=self.taint, within=CurrentRun(grant=self.grant), depth=asked.depth + 1,
             holds=lambda: not self._has_ended and asked.holds(),
         )  # fmt: skip
 
@@ -120,9 +120,9 @@ class AgentRun:
         system = one.system_prompt + (f"\n{listed(skills, self.taint)}\n" if skills else "") + await self._told_of_folder()
         system += f"\nNow {self._lost}.\n" if self._lost is not None else ""
         system += _IN_A_BOX if self.grant.needs_container else ""
-        self.account = Account(
+        self.account = RunAccount(
             task=self.task, backend=parts.backend.name, model=one.config.model or parts.model, started=now, changes=(), prompt=prompt,
-            written=self._written, agent=one.name, system_prompt=system, quoted=Quoted(None),
+            written=self._written, agent=one.name, system_prompt=system, quoted=QuotedPaths(None),
         )  # fmt: skip
         self.job = Job(
             id=self.id, watcher=self.task.watcher, system_prompt=system, prompt=prompt,
@@ -138,14 +138,14 @@ class AgentRun:
             system = f"{self.job.system_prompt}\n{opened.told}"
             return await self._follow(replace(self.job, native=opened.native, system_prompt=system))
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RunOutcome:
         """How it ended, when it ended well."""
         otherwise = "it answered, and changed nothing"  # its words are for whoever asked
         return self._hooks.outcome(self.account, otherwise, suggested=self.suggested)
 
-    def ran(self, words: str, outcome: Outcome) -> Ran:
+    def ran(self, words: str, outcome: RunOutcome) -> RunReport:
         """For whoever asked."""
-        return Ran(
+        return RunReport(
             words=words, run=self.id, outcome=outcome, cost=self.account.cost, session=self.session, suggested=tuple(self.suggested),
             warning=self._lost,
         )  # fmt: skip
@@ -162,10 +162,10 @@ class AgentRun:
                 async for step in steps:
                     self.account.note(step)
                     self.audit.note(step)
-                    if isinstance(step, Said):
+                    if isinstance(step, TextStep):
                         words.append(step.text)
                         last = step.text
-                    elif isinstance(step, Called):
+                    elif isinstance(step, ToolCallStep):
                         words.clear()
         except (AgentFailedError, asyncio.CancelledError):
             raise
@@ -177,17 +177,17 @@ class AgentRun:
         await self._hooks.stopping(last)
         return "\n\n".join(words) or last
 
-    def _boxed(self) -> BoxedRun:
-        return BoxedRun(
+    def _boxed(self) -> SandboxedRun:
+        return SandboxedRun(
             run=self.id, agent=self._definition.name, grant=self.grant, author=self._author, taint=self.taint, audit=self.audit,
             hooks=self._hooks, wrote=self._written.append, put_forward=self._forward, ask_host=self._watching.host,
             ask_command=self._watching.command,
         )  # fmt: skip
 
-    def _forwarding(self) -> Forwarding | None:
+    def _forwarding(self) -> SuggestionForwarder | None:
         if self._parts.suggestions is None:
             return None
-        return Forwarding(
+        return SuggestionForwarder(
             suggestions=self._parts.suggestions, agent=self._definition.name, session=self.order.session, run=self.id,
             causes=self.task.causes, taint=self.taint, told=self.suggested.append,
         )  # fmt: skip
@@ -204,7 +204,7 @@ class AgentRun:
             made += module_tools(self._offered(), self.grant.tools, one.module or "", taken, self._call_tool)
         return made
 
-    def _offered(self) -> Iterable[tuple[str, ToolSpec]]:
+    def _offered(self) -> Iterable[tuple[str, DeclaredTool]]:
         """The tools of modules; where the agent's interfaces are listed, its own module's and those of modules that provide one of them."""
         allowed, own = self.grant.interfaces, self._definition.module
         for module, spec in self._parts.tools():
@@ -223,18 +223,18 @@ class AgentRun:
             self.taint.read(f"an answer of {tool}, of the module {module}", "imported")
         return answer
 
-    def _orchestrating(self, suggestions: Proposing) -> tuple[Tool, ...]:
+    def _orchestrating(self, suggestions: ProposalSink) -> tuple[Tool, ...]:
         """For an agent that filters what others suggest: the tools for that, within its own grant."""
         if not self._definition.config.orchestrates or not isinstance(suggestions, Suggestions):
             return ()
-        run = Orchestrating(
+        run = OrchestratorScope(
             agent=self._definition.name, sees=self.grant.may_read, writes=self.grant.may_write,
             lane=lambda path: self.grant.may_write(path, tainted=True), of=self._definition.config.orchestrates, run=self.id,
             causes=self.task.causes, origin=lambda: self.taint.origin, read=self.taint.read,
         )  # fmt: skip
         return Orchestrator(suggestions, run).tools()
 
-    def _suggest_tool(self, suggestions: Proposing, notes: NoteTools) -> Tool:
+    def _suggest_tool(self, suggestions: ProposalSink, notes: NoteTools) -> Tool:
         run = SuggestingRun(
             agent=self._definition.name, sees=lambda path: self.grant.may_read(path) or self.grant.may_write(path),
             session=self.order.session or "", run=self.id, causes=self.task.causes, origin=lambda: self.taint.origin, read=notes.read,
@@ -262,16 +262,16 @@ class AgentRun:
             return found
         return origins.of_folder(folder)
 
-    def _skill_places(self) -> list[Place]:
+    def _skill_places(self) -> list[SkillFolder]:
         """Where this agent's skills are, the nearest first."""
         config, folder = self._definition.config, self.order.folder
         places = []
         if config.allow_workspace_skills:
             if folder and self._bounds.may_enter(folder):
-                places.append(Place(root=self._root, folder=folder, origin=partial(self._origin_of_skill, folder)))
-            places.append(Place(root=self._root, origin=partial(self._origin_of_skill, "")))
+                places.append(SkillFolder(root=self._root, folder=folder, origin=partial(self._origin_of_skill, folder)))
+            places.append(SkillFolder(root=self._root, origin=partial(self._origin_of_skill, "")))
         if config.allow_user_skills:
-            places.append(Place(root=VaultRoot(self._parts.user_home)))
+            places.append(SkillFolder(root=VaultRoot(self._parts.user_home)))
         return places
 
 
@@ -279,7 +279,7 @@ class AgentRun:
 class _Heard:
     """The suggestions, of which the run remembers its own."""
 
-    suggestions: Proposing
+    suggestions: ProposalSink
     told: Callable[[str], None]
 
     async def propose(self, proposal: Proposal) -> Suggestion:

@@ -13,19 +13,19 @@ from dataclasses import replace
 from typing import cast
 
 from parachuted.access.authority import Authority, pass_on
-from parachuted.agents import Limits
-from parachuted.agents.at_work import Working
-from parachuted.agents.permission import Wish
+from parachuted.access.grant import Grant
+from parachuted.access.granting import build_grant, may_begin
+from parachuted.agents import RunLimits
+from parachuted.agents.active_runs import ActiveRun
+from parachuted.agents.permission import PermissionRequest
 from parachuted.errors import ActRefusedError, AgentFailedError, AgentUnavailableError, StorageFailedError
-from parachuted.grants.agent_grant import AgentGrant
-from parachuted.grants.granting import build_grant, may_begin
+from parachuted.history.run_account import RunAccounts
 from parachuted.modules.access import VaultParts
-from parachuted.modules.agent_order import Order, Ran
 from parachuted.modules.agent_parts import AgentParts
 from parachuted.modules.agent_run import AgentRun
-from parachuted.tasks import Outcome, Task
-from parachuted.tools import finished
-from parachuted.tools.account import Accounts
+from parachuted.modules.run_request import RunReport, RunRequest
+from parachuted.processes.uninterrupted import run_uninterrupted
+from parachuted.tasks import RunOutcome, Task
 from parachuted.vault import printable
 
 log = logging.getLogger(__name__)
@@ -38,19 +38,19 @@ _NO_BOXES = "this daemon has none"
 _UNASKED = "it was ended: whoever asked waits no longer"
 
 
-class AgentRuns:
+class AgentRunner:
     """Lets agents work."""
 
     def __init__(self, parts: AgentParts, vault: VaultParts) -> None:
         self._parts, self._vault = parts, vault
-        self._accounts = Accounts(parts.history, parts.objects, parts.causes)
+        self._accounts = RunAccounts(parts.history, parts.objects, parts.causes)
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> RunLimits:
         """What one run may take at most."""
         return self._parts.limits
 
-    async def run(self, order: Order) -> Ran:
+    async def run(self, order: RunRequest) -> RunReport:
         """Let the agent answer the prompt.
 
         Raises ActRefusedError for what may not be, AgentUnavailableError when it could not begin and cost nothing, AgentStoppedError when
@@ -62,7 +62,7 @@ class AgentRuns:
         async with self._place(order.authority):
             return await self._run(order, grant, lost, asked)
 
-    def grant(self, order: Order) -> AgentGrant:
+    def grant(self, order: RunRequest) -> Grant:
         """What that run may do: what its config says, within what its module may, its caller may, and the agent that asks for it may."""
         one, authority = order.definition, order.authority
         bounds = one.bounds.limited(authority.reads, authority.writes)
@@ -72,15 +72,15 @@ class AgentRuns:
         )  # fmt: skip
         if authority.is_limited:  # whoever asks is for some paths of the vault, and these are beside it
             grant = replace(grant, outside=())
-        return grant if authority.within is None else cast("AgentGrant", authority.within.narrowed(grant))
+        return grant if authority.within is None else cast("Grant", authority.within.narrowed(grant))
 
-    async def problem(self, grant: AgentGrant) -> str | None:
+    async def problem(self, grant: Grant) -> str | None:
         """Why what was granted cannot run here, and what to install; None: it can."""
         if not grant.needs_container:
             return None
         return _NO_BOXES if self._parts.boxes is None else await self._parts.boxes.problem()
 
-    async def obstacle(self, order: Order, grant: AgentGrant) -> str | None:
+    async def obstacle(self, order: RunRequest, grant: Grant) -> str | None:
         """Why no run of it could begin on this machine as it is; None: it can."""
         if self._is_offline:
             return f"{order.definition.who} needs a model, and there is none; see `parachute auth status`"
@@ -96,7 +96,7 @@ class AgentRuns:
     def _is_offline(self) -> bool:
         return self._parts.backend.name == _OFFLINE
 
-    async def possible(self, order: Order, grant: AgentGrant) -> tuple[AgentGrant, str | None]:
+    async def possible(self, order: RunRequest, grant: Grant) -> tuple[Grant, str | None]:
         """Where there is no container, all work without the folders beside the vault, and some without a shell: what it is told of that."""
         problem = await self.problem(grant)
         needs_more = grant.network != "none" or (bool(grant.bash) and not order.definition.does_without_shell)
@@ -107,7 +107,7 @@ class AgentRuns:
             grant, outside=(), native=(), bash=False
         ), f"out of its reach, since there is no container: {', '.join(lost)} ({problem})"
 
-    async def _check(self, order: Order, grant: AgentGrant) -> None:
+    async def _check(self, order: RunRequest, grant: Grant) -> None:
         who = order.definition.who
         order.authority.check()
         if len(order.prompt) > _LONGEST_PROMPT:
@@ -130,21 +130,21 @@ class AgentRuns:
         """Room to work; an agent that another one waits for has that one's."""
         return self._parts.room if authority.depth == 0 else contextlib.nullcontext()
 
-    async def _run(self, order: Order, grant: AgentGrant, lost: str | None, asked: int) -> Ran:
+    async def _run(self, order: RunRequest, grant: Grant, lost: str | None, asked: int) -> RunReport:
         run = AgentRun(self._parts, self._vault, order, grant, lost)
         await self._approve(run)
         await run.prepare()
         await self._begin(run)
         run.audit.began()
-        outcome, words = Outcome(result="failed", reason="it broke"), ""
+        outcome, words = RunOutcome(result="failed", reason="it broke"), ""
         try:
             words = await self._parts.at_work.hold(_working(run), run.work(), since=asked)
             outcome = run.outcome()
         except AgentFailedError as error:
-            outcome = Outcome(result="failed", reason=error.message)
+            outcome = RunOutcome(result="failed", reason=error.message)
             raise
         except asyncio.CancelledError:
-            outcome = Outcome(result="failed", reason=_UNASKED)
+            outcome = RunOutcome(result="failed", reason=_UNASKED)
             raise
         finally:
             run.ended()
@@ -157,7 +157,7 @@ class AgentRuns:
         one, permissions = run.order.definition, self._parts.permissions
         if not one.config.requires_explicit_approval:
             return
-        wish = Wish(kind="trusted", what=one.name, why=f"{one.who} asks to begin")
+        wish = PermissionRequest(kind="trusted", what=one.name, why=f"{one.who} asks to begin")
         if permissions is None or not await permissions.ask(run=run.id, session=run.order.session, agent=one.name, wish=wish):
             raise ActRefusedError(f"{one.who} begins only when a person allows it, and nobody did; see `parachute permissions list`")
 
@@ -170,7 +170,7 @@ class AgentRuns:
                 raise AgentUnavailableError(f"{run.order.definition.who} does not begin: {over}")
             budget.take(run.task)
             try:
-                await finished(self._accounts.open, run.account)
+                await run_uninterrupted(self._accounts.open, run.account)
             finally:
                 budget.give_back(run.task)
 
@@ -180,7 +180,7 @@ class AgentRuns:
             over = self._parts.budget.cause_exceeded()
         return None if over is None else str(over)
 
-    async def _end(self, run: AgentRun, outcome: Outcome) -> None:
+    async def _end(self, run: AgentRun, outcome: RunOutcome) -> None:
         run.audit.ended(outcome)
         if self._parts.permissions is not None:
             self._parts.permissions.end_run(run.id)
@@ -188,7 +188,7 @@ class AgentRuns:
             for session in {run.session, run.order.session}:  # a run that was ended tells of none, and may have gone on with one
                 if self._parts.taints is not None and session is not None:
                     self._parts.taints.keep(session, run.taint, agent=run.order.definition.name)
-            await finished(self._accounts.close, run.account, outcome, self._parts.clock())
+            await run_uninterrupted(self._accounts.close, run.account, outcome, self._parts.clock())
         except StorageFailedError as error:  # it counts as begun, and the next start ends it
             log.warning("the end of an agent's run could not be recorded", extra={"run": run.id, "error": error.message})
         cost = run.account.cost.cost_usd if run.account.cost else 0.0
@@ -199,14 +199,14 @@ class AgentRuns:
         )  # fmt: skip
 
 
-def _working(run: AgentRun) -> Working:
+def _working(run: AgentRun) -> ActiveRun:
     order = run.order
-    return Working(
+    return ActiveRun(
         run=run.id, agent=order.definition.name, entry=order.entry, since=run.account.started, module=order.definition.module,
         may_go_on=order.authority.holds,
     )  # fmt: skip
 
 
-def _wish(grant: AgentGrant) -> str:
+def _wish(grant: Grant) -> str:
     wishes = (("a shell", grant.bash), ("the network", grant.network != "none"), ("folders beside the vault", grant.outside))
     return " and ".join(word for word, wanted in wishes if wanted) or "tools of its own"

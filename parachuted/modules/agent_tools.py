@@ -40,7 +40,7 @@ APPEND = "Add text at the end of a section of a note; the section is made where 
 EDIT = "Replace the text of one section of a note; headings of the same or a higher level do not belong into the text."
 
 
-class ToolSpec(Protocol):
+class DeclaredTool(Protocol):
     """A module's tool, as it declares it."""
 
     @property
@@ -142,10 +142,10 @@ class NoteTools:
 
 
 def module_tools(
-    offered: Iterable[tuple[str, ToolSpec]], allowed: Sequence[str], own: str, taken: Iterable[str], call: CallTool
+    offered: Iterable[tuple[str, DeclaredTool]], allowed: Sequence[str], own: str, taken: Iterable[str], call: CallTool
 ) -> tuple[Tool, ...]:
     """The tools of modules whose names are allowed, the module's own first. One name from several other modules means none of them."""
-    by_name: dict[str, list[tuple[str, ToolSpec]]] = {}
+    by_name: dict[str, list[tuple[str, DeclaredTool]]] = {}
     for module, spec in offered:
         by_name.setdefault(spec.name, []).append((module, spec))
     names = set(taken)
@@ -157,7 +157,7 @@ def module_tools(
     return tuple(made)
 
 
-def _module_tool(module: str, spec: ToolSpec, call: CallTool) -> Tool:
+def _module_tool(module: str, spec: DeclaredTool, call: CallTool) -> Tool:
     async def called(arguments: Mapping[str, object]) -> ToolResult:
         try:
             answer = await call(module, spec.name, arguments)

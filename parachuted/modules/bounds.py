@@ -10,22 +10,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
+from parachuted.access.agent_config import AgentConfig
+from parachuted.access.grant import Grant
 from parachuted.access.paths import is_code, is_control, is_hidden
+from parachuted.access.patterns import NOTHING, all_of, any_of, exactly, grant_of, within
 from parachuted.errors import ActRefusedError, PathRefusedError
-from parachuted.grants.agent_config import AgentConfig
-from parachuted.grants.agent_grant import AgentGrant
-from parachuted.grants.patterns import NOTHING, all_of, any_of, exactly, grant_of, within
-from parachuted.keys import Grant
+from parachuted.keys import AccessGrant
 from parachuted.vault import VaultPath, printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class ModuleBounds:
     """What `who` may touch; `lacks` is where a person could allow more, as `permissions.{}` of a manifest."""
 
     who: str
-    reads: Grant
-    writes: Grant
+    reads: AccessGrant
+    writes: AccessGrant
     lacks: str = "permissions.{}"
 
     @classmethod
@@ -34,26 +34,26 @@ class Bounds:
         return cls(who=f"the module {name}", reads=grant_of(read), writes=grant_of(write))
 
     @classmethod
-    def of_agent(cls, who: str, grant: AgentGrant) -> Self:
+    def of_agent(cls, who: str, grant: Grant) -> Self:
         """Those of one run of an agent."""
         return cls(who=who, reads=grant.reads, writes=grant.writes, lacks="its paths or capabilities, or the module's permissions.{},")
 
-    def narrowed(self, who: str, agent: AgentConfig, *more: AgentConfig) -> Bounds:
+    def narrowed(self, who: str, agent: AgentConfig, *more: AgentConfig) -> ModuleBounds:
         """Those of an agent: what it is given, as far as all of these agree and the module itself may."""
         reads, writes = self.reads, self.writes
         for one in (agent, *more):
             reads = within(reads, one) if one.may_read else NOTHING
             writes = within(writes, one) if one.may_write else NOTHING
-        return Bounds(who=who, reads=reads, writes=writes, lacks="its paths or capabilities, or the module's permissions.{},")
+        return ModuleBounds(who=who, reads=reads, writes=writes, lacks="its paths or capabilities, or the module's permissions.{},")
 
-    def limited(self, reads: Grant, writes: Grant) -> Bounds:
+    def limited(self, reads: AccessGrant, writes: AccessGrant) -> ModuleBounds:
         """The same, as far as these go too: the paths of whoever asked."""
         if reads.alternatives is None and writes.alternatives is None:
             return self
         lacks = f"{self.lacks.removesuffix(',')}, with the paths of the module or the key that called,"
-        return Bounds(who=self.who, reads=all_of(self.reads, reads), writes=all_of(self.writes, writes), lacks=lacks)
+        return ModuleBounds(who=self.who, reads=all_of(self.reads, reads), writes=all_of(self.writes, writes), lacks=lacks)
 
-    def with_files(self, what: Literal["read", "write"], files: Iterable[str]) -> Bounds:
+    def with_files(self, what: Literal["read", "write"], files: Iterable[str]) -> ModuleBounds:
         """The same, and these files besides, which a person has just allowed. What is a program's stays so."""
         more = exactly(files)
         return replace(self, reads=any_of(self.reads, more)) if what == "read" else replace(self, writes=any_of(self.writes, more))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from parachuted.access.granting import MAINTENANCE
 from parachuted.access.origin import Taint
 from parachuted.agents import Tool
-from parachuted.grants.granting import MAINTENANCE
-from parachuted.modules.agent_order import AgentDefinition
-from parachuted.modules.bounds import Bounds
+from parachuted.modules.bounds import ModuleBounds
+from parachuted.modules.run_request import AgentDefinition
 
 NAME = "maintenance"
 _KEPT = ("Chat/**", "Daily/**", "Brain/**")
@@ -36,6 +36,6 @@ How you work:
 def maintenance(tools: Callable[[Taint], tuple[Tool, ...]]) -> AgentDefinition:
     """The agent. `tools` read the installation. Where there is no container it works without a shell, and says so."""
     return AgentDefinition(
-        name=NAME, who="the maintenance agent", config=MAINTENANCE, bounds=Bounds.of_module(NAME, read=_KEPT, write=_KEPT),
+        name=NAME, who="the maintenance agent", config=MAINTENANCE, bounds=ModuleBounds.of_module(NAME, read=_KEPT, write=_KEPT),
         system_prompt=SYSTEM_PROMPT, watcher=NAME, tools=tools, does_without_shell=True,
     )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from parachuted.grants.agent_config import AgentConfig
+from parachuted.access.agent_config import AgentConfig
 from parachuted.modules.results import to_json
 from parachuted.modules.services import Services
 

@@ -49,7 +49,7 @@ class Skill:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SkillFolder:
     """A folder that may hold `.claude/skills`: of a root, the vault or a person's home, the path there.
 
     `origin` says where the text of a skill at a path came from.
@@ -60,7 +60,7 @@ class Place:
     origin: Callable[[str, bytes], Origin] = lambda _path, _data: "you"
 
 
-def find_skills(places: Iterable[Place]) -> tuple[Skill, ...]:
+def find_skills(places: Iterable[SkillFolder]) -> tuple[Skill, ...]:
     """The skills of these places, by name; of several with the same name the first place's, but no stranger's in the place of another.
 
     Blocks on the disk.
@@ -113,12 +113,12 @@ def _shown(skills: Sequence[Skill], taint: Taint) -> list[Skill]:
     return [skill for skill in skills if taint or skill.origin not in UNTRUSTED]
 
 
-async def find_skills_of(places: Sequence[Place]) -> tuple[Skill, ...]:
+async def find_skills_of(places: Sequence[SkillFolder]) -> tuple[Skill, ...]:
     """`find_skills`, away from the event loop."""
     return await asyncio.to_thread(find_skills, places) if places else ()
 
 
-def _files(place: Place) -> list[tuple[str, VaultPath]]:
+def _files(place: SkillFolder) -> list[tuple[str, VaultPath]]:
     """Names of skills, each with its file: `name/SKILL.md`, or else `name.md`."""
     start = f"{place.folder}/{FOLDER}" if place.folder else FOLDER
     if refusal(start) is not None:
@@ -135,7 +135,7 @@ def _files(place: Place) -> list[tuple[str, VaultPath]]:
     return sorted(found.items())
 
 
-def _load(place: Place, name: str, file: VaultPath) -> Skill | None:
+def _load(place: SkillFolder, name: str, file: VaultPath) -> Skill | None:
     try:
         data, size = place.root.read_head(file, _LARGEST)
     except ParachuteError:

@@ -1,29 +1,29 @@
 """Search: what the notes say, in an index beside the vault that can be deleted at any time."""
 
-from parachuted.search.catalogue import Catalogue
-from parachuted.search.finder import Found, Hit, Why
-from parachuted.search.query import LONGEST, PARTS, Query, QueryError, parse_query
-from parachuted.search.rows import Filter, LinkKind, LinkPage, LinkRow, NotePage, NoteQuery, NoteRow, Operator
-from parachuted.search.search import Search, Unindexed
+from parachuted.search.engine import Ranking, SearchHit, SearchResults
+from parachuted.search.note_catalogue import NoteCatalogue
+from parachuted.search.query import LONGEST, PARTS, ParsedQuery, QueryError, parse_query
+from parachuted.search.rows import IndexedLinkKind, KeyFilter, LinkPage, LinkRow, NotePage, NoteQuery, NoteRow, Operator
+from parachuted.search.search import Search, UnindexedNote
 
 __all__ = [
     "LONGEST",
     "PARTS",
-    "Catalogue",
-    "Filter",
-    "Found",
-    "Hit",
-    "LinkKind",
+    "IndexedLinkKind",
+    "KeyFilter",
     "LinkPage",
     "LinkRow",
+    "NoteCatalogue",
     "NotePage",
     "NoteQuery",
     "NoteRow",
     "Operator",
-    "Query",
+    "ParsedQuery",
     "QueryError",
+    "Ranking",
     "Search",
-    "Unindexed",
-    "Why",
+    "SearchHit",
+    "SearchResults",
+    "UnindexedNote",
     "parse_query",
 ]

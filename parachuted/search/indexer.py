@@ -14,11 +14,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 
-from parachuted.search.card import Card, make_card
 from parachuted.search.database import Database, is_garbled
-from parachuted.search.reader import Reader
-from parachuted.search.shelf import Shelf
-from parachuted.vault import NOTE_SUFFIXES, Entry, VaultRoot
+from parachuted.search.index_tables import IndexTables
+from parachuted.search.indexed_note import IndexedNote, make_card
+from parachuted.search.reader import NoteReader
+from parachuted.vault import NOTE_SUFFIXES, IndexEntry, VaultRoot
 
 log = logging.getLogger(__name__)
 
@@ -29,15 +29,15 @@ _KEPT_BYTES = 1 << 20
 _PAUSE_S = 5.0
 _LOOK_EVERY_S, _LONGEST_WAIT_S = 0.001, 0.05
 
-Listing = Callable[[], Mapping[str, Entry]]
-Report = Callable[[str, "str | None"], object]
+Listing = Callable[[], Mapping[str, IndexEntry]]
+IndexReport = Callable[[str, "str | None"], object]
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class IndexUpdate:
     """A file that is there (`entry`), with its content where that was just read, or that is not."""
 
-    entry: Entry | None
+    entry: IndexEntry | None
     data: bytes | None = None
 
 
@@ -48,14 +48,14 @@ class Indexer:
     """
 
     def __init__(
-        self, database: Database, root: VaultRoot, *, listing: Listing, report: Report, caught_up: Callable[[], None] = lambda: None,
+        self, database: Database, root: VaultRoot, *, listing: Listing, report: IndexReport, caught_up: Callable[[], None] = lambda: None,
         is_noticing: Callable[[], bool] = lambda: False,
     ) -> None:  # fmt: skip
-        self._database, self._reader, self._listing, self._report, self._caught_up = database, Reader(root), listing, report, caught_up
+        self._database, self._reader, self._listing, self._report, self._caught_up = database, NoteReader(root), listing, report, caught_up
         self._is_noticing = is_noticing
         self._thread = threading.Thread(target=self._run, name="search", daemon=True)
         self._wake = threading.Condition()
-        self._news: dict[str, News] = {}
+        self._news: dict[str, IndexUpdate] = {}
         self._kept_bytes = 0
         self._is_closing = False
         self._is_lost = False
@@ -64,7 +64,7 @@ class Indexer:
         self._had_backlog = False
         self._backlog: dict[str, None] = {}
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="search-reader")
-        self._ahead: Future[dict[str, Card | None]] | None = None
+        self._ahead: Future[dict[str, IndexedNote | None]] | None = None
         self._indexed: set[str] = set()
         self._next_old = self._next_new = 0
 
@@ -82,14 +82,14 @@ class Indexer:
         """Compare the database with the vault, then follow."""
         self._thread.start()
 
-    def follow(self, path: str, entry: Entry | None, data: bytes | None = None) -> None:
+    def follow(self, path: str, entry: IndexEntry | None, data: bytes | None = None) -> None:
         """A file is there, with this content if it was read, or is gone. Returns at once."""
         with self._wake:
             size = len(data or b"")
             keep = data is not None and self._kept_bytes + size <= _KEPT_BYTES
             self._kept_bytes += size if keep else 0
             self._news.pop(path, None)
-            self._news[path] = News(entry, data if keep else None)
+            self._news[path] = IndexUpdate(entry, data if keep else None)
             self._wake.notify_all()
 
     def settle(self, seconds: float) -> bool:
@@ -148,7 +148,7 @@ class Indexer:
     def _step(self) -> None:
         if self._is_lost:
             self._begin_anew("was deleted or cannot be read")
-        shelf = Shelf(self._database.writer())
+        shelf = IndexTables(self._database.writer())
         if self._must_compare:
             self._compare(shelf)
             self._report("search.writing", None)
@@ -157,7 +157,7 @@ class Indexer:
         elif self._backlog:
             self._take_backlog(shelf)
 
-    def _compare(self, shelf: Shelf) -> None:
+    def _compare(self, shelf: IndexTables) -> None:
         """What the vault holds against what is indexed. Raises sqlite3.Error."""
         files, known = self._listing(), shelf.known()
         notes = {path: entry for path, entry in files.items() if path.endswith(NOTE_SUFFIXES)}
@@ -181,7 +181,7 @@ class Indexer:
         self._must_compare = False
         self._had_backlog = True
 
-    def _take_backlog(self, shelf: Shelf) -> None:
+    def _take_backlog(self, shelf: IndexTables) -> None:
         """Write what was read, while what comes after it is read."""
         read = (self._ahead or self._pool.submit(self._read, list(islice(self._backlog, _BATCH)))).result()
         following = list(islice((path for path in self._backlog if path not in read), _BACKLOG_BATCH))
@@ -202,9 +202,9 @@ class Indexer:
         for path in order:
             del self._backlog[path]
 
-    def _read(self, paths: list[str]) -> dict[str, Card | None]:
+    def _read(self, paths: list[str]) -> dict[str, IndexedNote | None]:
         """Those paths, or the first of them where they are much text; each with its card, None where the file is gone."""
-        cards: dict[str, Card | None] = {}
+        cards: dict[str, IndexedNote | None] = {}
         characters = 0
         for path, card in self._reader.cards(paths):
             cards[path] = card
@@ -219,7 +219,7 @@ class Indexer:
         while self._is_noticing() and not self._is_closing and time.monotonic() < deadline:
             time.sleep(_LOOK_EVERY_S)
 
-    def _take_news(self, shelf: Shelf) -> None:
+    def _take_news(self, shelf: IndexTables) -> None:
         self._wait_for_noticing()
         with self._wake:
             news = {path: self._news.pop(path) for path in list(islice(self._news, _BATCH))}
@@ -245,12 +245,12 @@ class Indexer:
         for path in news:
             self._backlog.pop(path, None)
 
-    def _cards(self, paths: list[str], news: Mapping[str, News]) -> list[Card | None]:
-        unread: dict[str, Card | None] = {}
+    def _cards(self, paths: list[str], news: Mapping[str, IndexUpdate]) -> list[IndexedNote | None]:
+        unread: dict[str, IndexedNote | None] = {}
         for path, card in self._reader.cards([path for path in paths if news[path].data is None]):
             unread[path] = card
             self._wait_for_noticing()
-        found: list[Card | None] = []
+        found: list[IndexedNote | None] = []
         for path in paths:
             one = news[path]
             if one.data is not None and one.entry is not None:

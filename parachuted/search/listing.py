@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from parachuted.search.cursors import read_cursor
-from parachuted.search.rows import Filter, NoteQuery
-from parachuted.search.shelf import key_of
+from parachuted.search.index_tables import key_of
+from parachuted.search.rows import KeyFilter, NoteQuery
 from parachuted.search.values import measure
 from parachuted.search.words import plain, storable
 
@@ -15,7 +15,7 @@ _MOST_VALUES = 200
 
 
 @dataclass(slots=True, kw_only=True)
-class Listing:
+class NoteListing:
     """Notes in an order, those after a place. The last three columns of the answer are what the order goes by."""
 
     order: tuple[str, str, str]
@@ -40,7 +40,7 @@ class Listing:
         self.values += values
 
 
-def make_listing(query: NoteQuery) -> Listing:
+def make_listing(query: NoteQuery) -> NoteListing:
     """The listing that is asked for. Raises ValueError for a cursor that is none."""
     listing = _ordered(query.sort.removeprefix("-"), descending=query.sort.startswith("-"))
     if query.folder:
@@ -56,14 +56,14 @@ def make_listing(query: NoteQuery) -> Listing:
     return listing
 
 
-def _ordered(key: str, *, descending: bool) -> Listing:
+def _ordered(key: str, *, descending: bool) -> NoteListing:
     if key == "path":
-        return Listing(order=("0", "0", "''"), descending=descending)
+        return NoteListing(order=("0", "0", "''"), descending=descending)
     if key == "title":
-        return Listing(order=("0", "0", "lower(notes.title)"), descending=descending)
+        return NoteListing(order=("0", "0", "lower(notes.title)"), descending=descending)
     if key in {"modified", "size"}:
-        return Listing(order=("0", f"notes.{key}", "''"), descending=descending)
-    listing = Listing(
+        return NoteListing(order=("0", f"notes.{key}", "''"), descending=descending)
+    listing = NoteListing(
         order=(
             "CASE WHEN sorted.kind IS NULL THEN 2 WHEN sorted.kind = 'text' THEN 1 ELSE 0 END",
             "coalesce(sorted.number, 0.0)",
@@ -76,7 +76,7 @@ def _ordered(key: str, *, descending: bool) -> Listing:
     return listing
 
 
-def _go_on(listing: Listing, query: NoteQuery) -> None:
+def _go_on(listing: NoteListing, query: NoteQuery) -> None:
     rank, number, text, path = read_cursor(query.after or "", query.sort, (int, (int, float), str, str))
     sign = "<" if listing.descending else ">"
     listing.add(
@@ -85,7 +85,7 @@ def _go_on(listing: Listing, query: NoteQuery) -> None:
     )
 
 
-def _narrow(listing: Listing, one: Filter) -> None:
+def _narrow(listing: NoteListing, one: KeyFilter) -> None:
     if one.op == "exists":
         wanted = one.value not in (False, "false", "0", "no")
         if one.key in _BUILT_IN:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from parachuted.search.card import Card, Field, make_card
-from parachuted.search.rows import Filter, NoteQuery
+from parachuted.search.indexed_note import IndexedField, IndexedNote, make_card
+from parachuted.search.rows import KeyFilter, NoteQuery
 from parachuted.search.values import measure
 from parachuted.search.words import plain, storable
 
@@ -14,7 +14,7 @@ def matching(queries: list[NoteQuery], path: str, data: bytes, modified: float) 
     return [_matches(query, card) for query in queries]
 
 
-def _matches(query: NoteQuery, card: Card) -> bool:
+def _matches(query: NoteQuery, card: IndexedNote) -> bool:
     if query.folder and not card.path.startswith(query.folder.rstrip("/") + "/"):
         return False
     if query.tag:
@@ -24,7 +24,7 @@ def _matches(query: NoteQuery, card: Card) -> bool:
     return all(_fulfils(one, card) for one in query.filters)
 
 
-def _fulfils(one: Filter, card: Card) -> bool:
+def _fulfils(one: KeyFilter, card: IndexedNote) -> bool:
     fields = _fields(card, one.key)
     if one.op == "exists":
         return bool(fields) is (one.value not in (False, "false", "0", "no"))
@@ -33,16 +33,16 @@ def _fulfils(one: Filter, card: Card) -> bool:
     return not found if one.op == "ne" else found
 
 
-def _fields(card: Card, key: str) -> list[Field]:
+def _fields(card: IndexedNote, key: str) -> list[IndexedField]:
     """The values of that key; title, size and modified are the note's own."""
     if key == "title":
-        return [Field(key, 0, card.title, "text", 0.0)]
+        return [IndexedField(key, 0, card.title, "text", 0.0)]
     if key in {"modified", "size"}:
-        return [Field(key, 0, "", kind, float(getattr(card, key))) for kind in ("number", "moment")]
+        return [IndexedField(key, 0, "", kind, float(getattr(card, key))) for kind in ("number", "moment")]
     return [field._replace(key="") for field in card.fields if field.key == plain(storable(key))]
 
 
-def _compares(op: str, text: str, field: Field) -> bool:
+def _compares(op: str, text: str, field: IndexedField) -> bool:
     kind, number = ("text", 0.0) if field.key == "title" else measure(text)
     folded, wanted = plain(field.text), plain(storable(text))
     if op == "eq" and folded == wanted and field.text:

@@ -23,7 +23,7 @@ class QueryError(ValueError):
     """The query cannot be answered; the message says why, to a person."""
 
 
-class Term(NamedTuple):
+class SearchTerm(NamedTuple):
     """A word or phrase that is sought in the texts: its words, folded, and whether the last is only the beginning of one."""
 
     words: tuple[str, ...]
@@ -31,15 +31,15 @@ class Term(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class ParsedQuery:
     """`expression` is FTS5's, `titles` the same where all terms stand in titles (None: nothing to be sought there)."""
 
     expression: str
     titles: str | None
-    terms: tuple[Term, ...]
+    terms: tuple[SearchTerm, ...]
 
 
-def parse_query(text: str, *, part: str | None = None, within: Sequence[Sequence[str]] = ()) -> Query:
+def parse_query(text: str, *, part: str | None = None, within: Sequence[Sequence[str]] = ()) -> ParsedQuery:
     """Read a query. `part`: a key of PARTS that words must stand in; `within`: of each of these, notes have to be in one of the folders.
 
     Raises QueryError for one that is too long, seeks nothing, or would match nearly everything.
@@ -69,8 +69,8 @@ class _Reading:
         self._sought: list[str] = []
         self._facets: list[str] = []
         self._unwanted: list[str] = []
-        self._letters: list[tuple[str, Term]] = []
-        self._terms: list[Term] = []
+        self._letters: list[tuple[str, SearchTerm]] = []
+        self._terms: list[SearchTerm] = []
 
     def take(self, match: re.Match[str]) -> None:
         """Take in one term."""
@@ -89,7 +89,7 @@ class _Reading:
         if len(self._sought) + len(self._facets) + len(self._unwanted) + len(self._letters) > MOST_TERMS:
             raise QueryError(f"the query holds more than {MOST_TERMS} terms")
 
-    def query(self, part: str | None, within: Sequence[Sequence[str]]) -> Query:
+    def query(self, part: str | None, within: Sequence[Sequence[str]]) -> ParsedQuery:
         """What was read. One letter with a star is looked for in titles, where it stands alone; beside words it narrows too little."""
         if self._letters and not self._sought:
             self._sought = [expression for expression, _term in self._letters]
@@ -102,7 +102,7 @@ class _Reading:
         if part is not None and sought:
             sought = f"{{{PARTS[part]}}} : ({sought})"
         is_anywhere = bool(sought) and part is None
-        return Query(
+        return ParsedQuery(
             expression=self._whole(sought, rest),
             titles=self._whole(f"{{title}} : ({sought})", rest) if is_anywhere else None,
             terms=tuple(self._terms),
@@ -116,7 +116,7 @@ class _Reading:
         words = words_of(value)
         if not words:
             return None
-        term = Term(tuple(words), is_beginning)
+        term = SearchTerm(tuple(words), is_beginning)
         if is_beginning and not minus and len(words) == 1 and len(words[0]) < _SHORTEST_BEGINNING and not is_spaceless(words[0]):
             self._letters.append((_phrase(value, is_beginning=True), term))
             return None

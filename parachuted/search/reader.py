@@ -8,22 +8,22 @@ import stat
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
-from parachuted.search.card import KEPT_OF_LARGE, LARGEST, Card, large_card, make_card, nameless_card
+from parachuted.search.indexed_note import KEPT_OF_LARGE, LARGEST, IndexedNote, large_card, make_card, nameless_card
 from parachuted.vault import VaultRoot
 from parachuted.vault.root import let_go
-from parachuted.vault.seen import GONE
+from parachuted.vault.scan_findings import GONE
 
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK = 1 << 20
 
 
-class Reader:
+class NoteReader:
     """Reads each folder's notes through one descriptor."""
 
     def __init__(self, root: VaultRoot) -> None:
         self._root = root
 
-    def cards(self, paths: Iterable[str]) -> Iterator[tuple[str, Card | None]]:
+    def cards(self, paths: Iterable[str]) -> Iterator[tuple[str, IndexedNote | None]]:
         """Each path with its card, None where there is no such file any more; folder by folder. OSError when the vault is not there."""
         folders: dict[str, list[str]] = {}
         for path in paths:
@@ -39,7 +39,7 @@ class Reader:
                 yield from ((path, None if error.errno in GONE else _unread(path, error)) for path in below)
 
 
-def _card(path: str, folder: int) -> Card | None:
+def _card(path: str, folder: int) -> IndexedNote | None:
     try:
         descriptor = os.open(path.rpartition("/")[2], _FILE, dir_fd=folder)
     except OSError as error:
@@ -55,7 +55,7 @@ def _card(path: str, folder: int) -> Card | None:
         let_go(descriptor)
 
 
-def _read(path: str, descriptor: int, status: os.stat_result) -> Card:
+def _read(path: str, descriptor: int, status: os.stat_result) -> IndexedNote:
     modified = status.st_mtime_ns / 1e9
     data = os.read(descriptor, min(status.st_size + 1, _CHUNK))
     if len(data) <= status.st_size < _CHUNK:
@@ -71,6 +71,6 @@ def _read(path: str, descriptor: int, status: os.stat_result) -> Card:
     return make_card(path, b"".join(parts), modified)
 
 
-def _unread(path: str, error: OSError) -> Card:
+def _unread(path: str, error: OSError) -> IndexedNote:
     reason = f"it cannot be read ({os.strerror(error.errno or errno.EIO)}); it is found by its name only"
     return nameless_card(path, 0.0, 0, "", reason)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Operator: TypeAlias = Literal["eq", "ne", "gt", "lt", "in", "exists"]
-LinkKind: TypeAlias = Literal["wiki", "markdown", "embed"]
+IndexedLinkKind: TypeAlias = Literal["wiki", "markdown", "embed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class NoteRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class KeyFilter:
     """One condition on a frontmatter key, or on `title`, `modified` or `size`.
 
     `value` is a text, for `in` several, for `exists` whether it does. Numbers and dates compare as such, all else as text, case aside.
@@ -43,7 +43,7 @@ class NoteQuery:
     `after` is the `next` of the page before; `folder` takes what is below it too; `tag` takes `tag/below` too.
     """
 
-    filters: tuple[Filter, ...] = ()
+    filters: tuple[KeyFilter, ...] = ()
     folder: str | None = None
     tag: str | None = None
     sort: str = "path"
@@ -66,7 +66,7 @@ class LinkRow:
     source: str
     target: str | None
     text: str
-    kind: LinkKind
+    kind: IndexedLinkKind
     line: int
 
 

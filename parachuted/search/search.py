@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from parachuted.search.catalogue import Catalogue
 from parachuted.search.database import Database
-from parachuted.search.finder import Finder, Found
-from parachuted.search.indexer import Indexer, Report
-from parachuted.search.query import Query
-from parachuted.search.shelf import text_of
-from parachuted.vault import Entry, Index, VaultRoot
+from parachuted.search.engine import SearchEngine, SearchResults
+from parachuted.search.index_tables import text_of
+from parachuted.search.indexer import Indexer, IndexReport
+from parachuted.search.note_catalogue import NoteCatalogue
+from parachuted.search.query import ParsedQuery
+from parachuted.vault import IndexEntry, VaultIndex, VaultRoot
 
 _SECONDS = 5.0
 _TRIES = 50
@@ -22,7 +22,7 @@ _BETWEEN_TRIES_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unindexed:
+class UnindexedNote:
     """A note that not all of is found, and why."""
 
     path: str
@@ -33,17 +33,17 @@ class Search:
     """Everything of the index that others need. `report` is called in a thread; it takes a subject and what is wrong with it, or None."""
 
     def __init__(
-        self, path: Path, root: VaultRoot, index: Index, report: Report, *, caught_up: Callable[[], None] = lambda: None,
+        self, path: Path, root: VaultRoot, index: VaultIndex, report: IndexReport, *, caught_up: Callable[[], None] = lambda: None,
         is_noticing: Callable[[], bool] = lambda: False,
     ) -> None:  # fmt: skip
         """Touches nothing until `start`. `is_noticing`: whether a change is just being told; asked in a thread."""
         self._database = Database(path)
-        self._finder = Finder(self._database)
+        self._finder = SearchEngine(self._database)
         self._indexer = Indexer(
             self._database, root, listing=lambda: files_of(index), report=report, caught_up=caught_up, is_noticing=is_noticing
         )  # fmt: skip
         self._database.met = self._indexer.doubt
-        self.catalogue = Catalogue(self._database)
+        self.catalogue = NoteCatalogue(self._database)
 
     @property
     def is_behind(self) -> bool:
@@ -59,7 +59,7 @@ class Search:
         """Begin to follow the vault, in a thread."""
         self._indexer.start()
 
-    def follow(self, path: str, entry: Entry | None, data: bytes | None = None) -> None:
+    def follow(self, path: str, entry: IndexEntry | None, data: bytes | None = None) -> None:
         """A file is there, with this content if it was read, or is gone. Returns at once."""
         self._indexer.follow(path, entry, data)
 
@@ -71,15 +71,15 @@ class Search:
         """See whether the file of the index is still there. Returns at once."""
         self._indexer.look()
 
-    def find(self, query: Query, limit: int, sees: Callable[[str], bool] | None, *, explain: bool = False) -> Found:
+    def find(self, query: ParsedQuery, limit: int, sees: Callable[[str], bool] | None, *, explain: bool = False) -> SearchResults:
         """The best notes; `sees` None: all exist for the caller. Blocks. Raises StorageFailedError while the index cannot be read."""
         return self._finder.find(query, limit, sees, explain=explain)
 
-    def unindexed(self) -> list[Unindexed]:
+    def unindexed(self) -> list[UnindexedNote]:
         """The notes that are not found by all of their text, by path. Blocks. Raises StorageFailedError."""
         with self._database.reading(_SECONDS) as connection:
             rows = connection.execute("SELECT path, reason FROM notes WHERE reason IS NOT NULL ORDER BY path").fetchall()
-        return [Unindexed(path=text_of(path), reason=reason) for path, reason in rows]
+        return [UnindexedNote(path=text_of(path), reason=reason) for path, reason in rows]
 
     def count(self) -> int:
         """How many notes are indexed. Blocks. Raises StorageFailedError."""
@@ -92,7 +92,7 @@ class Search:
         self._database.close()
 
 
-def files_of(index: Index) -> Mapping[str, Entry]:
+def files_of(index: VaultIndex) -> Mapping[str, IndexEntry]:
     """What the index holds, read in another thread than the one that changes it: when that is met at its work, it is read again.
 
     OSError when that does not help: nothing is to be taken as gone then.

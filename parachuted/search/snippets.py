@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from html import escape
 
-from parachuted.search.query import Term
+from parachuted.search.query import SearchTerm
 from parachuted.search.words import folded, is_spaceless
 
 LOOKED_AT = 300_000
@@ -16,10 +16,10 @@ _LONGEST_WORD = 24
 _BLANKS = re.compile(r"\s+")
 
 
-class Marker:
+class SnippetMarker:
     """Finds the terms of one query in texts."""
 
-    def __init__(self, terms: Sequence[Term]) -> None:
+    def __init__(self, terms: Sequence[SearchTerm]) -> None:
         patterns = sorted({_pattern(term) for term in terms}, key=len, reverse=True)
         self._patterns = [re.compile(pattern) for pattern in patterns]
         self._any = re.compile("|".join(patterns)) if patterns else None
@@ -73,7 +73,7 @@ def _best(places: Sequence[tuple[int, int]]) -> int:
     return best
 
 
-def _pattern(term: Term) -> str:
+def _pattern(term: SearchTerm) -> str:
     """As SQLite's tokenizer cuts: letters and digits make words, all else stands between them.
 
     What must not stand before a word is looked for after it, so that the search can leap from word to word.

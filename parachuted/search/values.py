@@ -7,7 +7,7 @@ import re
 from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
-Kind: TypeAlias = Literal["number", "moment", "text"]
+ValueKind: TypeAlias = Literal["number", "moment", "text"]
 
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?")
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)?(?:Z|[+-]\d{2}:?\d{2})?")
@@ -32,7 +32,7 @@ def moment_of(text: str) -> float | None:
         return None
 
 
-def measure(text: str) -> tuple[Kind, float]:
+def measure(text: str) -> tuple[ValueKind, float]:
     """What the text counts as, and how much that is (0 for a text)."""
     if not text[:1] or text.lstrip()[:1] not in "+-.0123456789":
         return "text", 0.0

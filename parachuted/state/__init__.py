@@ -2,8 +2,8 @@
 
 from tinydb import where
 
-from parachuted.state.journal import Disk
-from parachuted.state.state import State, open_state
-from parachuted.state.table import Record, Table
+from parachuted.state.journal import JournalDisk
+from parachuted.state.state import StateStore, open_state
+from parachuted.state.table import Table, TableRecord
 
-__all__ = ["Disk", "Record", "State", "Table", "open_state", "where"]
+__all__ = ["JournalDisk", "StateStore", "Table", "TableRecord", "open_state", "where"]

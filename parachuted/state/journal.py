@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 Document: TypeAlias = dict[str, object]
 Tables: TypeAlias = dict[str, dict[str, Document]]
-Change: TypeAlias = tuple[str, str, str]  # table, key, the document as JSON ("null": it is gone)
+JournalChange: TypeAlias = tuple[str, str, str]  # table, key, the document as JSON ("null": it is gone)
 
 GONE = "null"
 _FORMAT = 1
@@ -34,7 +34,7 @@ _HIGH_WATER = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Disk:
+class JournalDisk:
     """Disk: the system calls that change a journal, named so that each can be made to fail."""
 
     open: Callable[[Path, int, int], int] = os.open
@@ -46,7 +46,7 @@ class Disk:
     replace: Callable[[Path, Path], None] = os.replace
 
 
-SYSTEM = Disk()
+SYSTEM = JournalDisk()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class _Replay:
 class Journal:
     """An open journal and the tables it holds; its owner changes `tables`, then appends what changed."""
 
-    def __init__(self, path: Path, *, disk: Disk = SYSTEM, high_water: int = _HIGH_WATER) -> None:
+    def __init__(self, path: Path, *, disk: JournalDisk = SYSTEM, high_water: int = _HIGH_WATER) -> None:
         """Open or begin the journal at `path`, and mend it if need be; StorageFailedError if the disk refuses.
 
         `high_water` is the length in bytes past which it is written anew while in use, if four fifths of it are dead.
@@ -84,7 +84,7 @@ class Journal:
             self._load(_replay(path) if path.exists() else None)
             undo.pop_all()
 
-    def append(self, changes: Sequence[Change]) -> None:
+    def append(self, changes: Sequence[JournalChange]) -> None:
         """Make `changes`, which `tables` hold already, durable as one; StorageFailedError if they are not."""
         if self._fd < 0:
             raise StorageFailedError(f"{self.path.name} is closed")
@@ -229,14 +229,14 @@ def _lines(tables: Tables) -> Iterator[bytes]:
             yield _line(json.dumps(entries[start : start + _RECORDS_A_LINE], separators=(",", ":")))
 
 
-def _write(disk: Disk, fd: int, data: bytes) -> int:
+def _write(disk: JournalDisk, fd: int, data: bytes) -> int:
     written = disk.write(fd, data)
     while written < len(data):  # a short write: ask again, for the reason
         written += disk.write(fd, data[written:])
     return written
 
 
-def _sync_folder(disk: Disk, folder: Path) -> None:
+def _sync_folder(disk: JournalDisk, folder: Path) -> None:
     fd = disk.open(folder, os.O_RDONLY | os.O_DIRECTORY, 0)
     try:
         disk.fsync(fd)

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from parachuted.state.journal import SYSTEM, Disk, Journal
-from parachuted.state.records import Records
+from parachuted.state.journal import SYSTEM, Journal, JournalDisk
 from parachuted.state.table import Table
+from parachuted.state.table_storage import TableStorage
 
 
-class State:
+class StateStore:
     """Named tables; what one holds is on the disk when the change returns."""
 
     def __init__(self, journal: Journal) -> None:
-        self._records = Records(journal)
+        self._records = TableStorage(journal)
         self._tables: dict[str, Table] = {}
         self.problems = journal.problems
 
@@ -40,9 +40,9 @@ class State:
         self._records.close()
 
 
-def open_state(path: Path, *, disk: Disk = SYSTEM) -> State:
+def open_state(path: Path, *, disk: JournalDisk = SYSTEM) -> StateStore:
     """The state kept in the file `path`, begun if it is missing, mended and told in `problems` if it was damaged.
 
     One process at a time may have it open. Raises StorageFailedError if the disk refuses.
     """
-    return State(Journal(path, disk=disk))
+    return StateStore(Journal(path, disk=disk))

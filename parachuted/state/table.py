@@ -9,10 +9,10 @@ from tinydb import table as tinydb_table
 from tinydb.queries import QueryLike
 
 from parachuted.state.journal import Document
-from parachuted.state.records import Records, copied
+from parachuted.state.table_storage import TableStorage, copied
 
 
-class Record(tinydb_table.Document):
+class TableRecord(tinydb_table.Document):
     """A document as it was when it was read: the caller's own copy, with its key."""
 
     def __init__(self, value: Mapping[str, object], key: str) -> None:
@@ -25,16 +25,16 @@ class Record(tinydb_table.Document):
 
 
 class Table(tinydb_table.Table):
-    """TinyDB's API over `Records`, and `put`, `take`, `drop`, `items` for records with a key of their own.
+    """TinyDB's API over `TableStorage`, and `put`, `take`, `drop`, `items` for records with a key of their own.
 
     All keys are text: a number given as one is read as its digits, and `insert` hands out such digits. Each change is durable when
     it returns, or raises StorageFailedError and changed nothing; so is each batch.
     """
 
-    document_class = Record  # type: ignore[assignment]  # both are there to be set, but hinted as TinyDB's own
+    document_class = TableRecord  # type: ignore[assignment]  # both are there to be set, but hinted as TinyDB's own
     document_id_class = str  # type: ignore[assignment]
 
-    def __init__(self, records: Records, name: str) -> None:
+    def __init__(self, records: TableStorage, name: str) -> None:
         super().__init__(records, name, cache_size=0)  # the cache would hand one caller's copy to another
         self._records = records
         self._number = 0
@@ -43,17 +43,17 @@ class Table(tinydb_table.Table):
         """Set the record of `key`; TypeError or ValueError if it is not JSON."""
         self._records.put(self.name, key, document)
 
-    def take(self, key: str) -> Record | None:
+    def take(self, key: str) -> TableRecord | None:
         """The record of `key`, if there is one."""
         with self._records.lock:
             document = self._records.of(self.name).get(key)
-            return None if document is None else Record(document, key)
+            return None if document is None else TableRecord(document, key)
 
     def drop(self, key: str) -> bool:
         """Remove the record of `key`; whether there was one."""
         return self._records.drop(self.name, key)
 
-    def items(self) -> list[tuple[str, Record]]:
+    def items(self) -> list[tuple[str, TableRecord]]:
         """Each record with its key, in the order in which they came."""
         return [(record.key, record) for record in iter(self)]
 
@@ -82,9 +82,9 @@ class Table(tinydb_table.Table):
         with self._records.lock:
             return super().remove(doc_ids=self._chosen(cond, doc_ids))
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[TableRecord]:
         with self._records.lock:
-            return iter([Record(document, key) for key, document in self._records.of(self.name).items()])
+            return iter([TableRecord(document, key) for key, document in self._records.of(self.name).items()])
 
     def _chosen(self, cond: QueryLike | None, doc_ids: Iterable[Any] | None) -> list[Any] | None:
         if doc_ids is not None:
@@ -113,7 +113,7 @@ class Table(tinydb_table.Table):
 class _Draft(MutableMapping[str, Document]):
     """A table while TinyDB changes it: what was handed out is kept, since TinyDB changes documents in place."""
 
-    def __init__(self, records: Records, table: str) -> None:
+    def __init__(self, records: TableStorage, table: str) -> None:
         self._records = records
         self._table = table
         self._out: dict[str, Document] = {}

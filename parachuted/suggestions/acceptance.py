@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from parachuted.access.origin import UNTRUSTED
 from parachuted.suggestions.payload import changes_watch
-from parachuted.suggestions.suggestion import USER, Action, Suggestion
+from parachuted.suggestions.suggestion import USER, Suggestion, SuggestionAction
 
 LEAST_RESOLVED = 20
-_MAY_BE_SPARED: frozenset[Action] = frozenset({"create", "update"})
+_MAY_BE_SPARED: frozenset[SuggestionAction] = frozenset({"create", "update"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,7 @@ class Acceptance:
     """What a person made of one agent's suggestions of one kind."""
 
     agent: str
-    action: Action
+    action: SuggestionAction
     approved: int
     modified: int
     rejected: int
@@ -36,7 +36,7 @@ class Acceptance:
 
 def acceptance_of(suggestions: Iterable[Suggestion]) -> list[Acceptance]:
     """By agent and action. What nobody decided on, or another agent did, says nothing of what a person thinks."""
-    found: dict[tuple[str, Action], dict[str, int]] = {}
+    found: dict[tuple[str, SuggestionAction], dict[str, int]] = {}
     for one in suggestions:
         if one.resolved_by == USER and one.status in {"approved", "modified", "rejected"}:
             counts = found.setdefault((one.source_agent, one.action), {})

@@ -14,7 +14,7 @@ from parachuted.access.origin import UNTRUSTED, Origin
 from parachuted.access.paths import is_control
 from parachuted.agents import Tool, ToolResult
 from parachuted.errors import ActRefusedError, ParachuteError
-from parachuted.suggestions.shelf import unknown
+from parachuted.suggestions.store import unknown
 from parachuted.suggestions.suggestion import ORCHESTRATOR, Proposal, Suggestion, stands_for
 from parachuted.suggestions.suggestions import Suggestions
 from parachuted.vault import printable
@@ -32,7 +32,7 @@ RESOLVE = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Orchestrating:
+class OrchestratorScope:
     """Who decides, and within what: `sees` and `writes` are its own grant's, `lane` what it may write even after strangers' text.
 
     `of` are the agents whose suggestions it receives; `*` among them: all. `origin` is asked at each act, since it changes with what was
@@ -53,7 +53,7 @@ class Orchestrating:
 class Orchestrator:
     """Acts for one run of such an agent."""
 
-    def __init__(self, suggestions: Suggestions, run: Orchestrating) -> None:
+    def __init__(self, suggestions: Suggestions, run: OrchestratorScope) -> None:
         self._suggestions, self._run = suggestions, run
 
     def waiting(self) -> list[Suggestion]:

@@ -15,12 +15,12 @@ import json
 from collections.abc import Mapping
 
 from parachuted.errors import EditRefusedError
-from parachuted.suggestions.suggestion import Action
+from parachuted.suggestions.suggestion import SuggestionAction
 from parachuted.vault import AppendToSection, ReplaceSection, SetKey, apply_edit, declared_watch
 
 LARGEST = 1 << 20
 LINKS = "Links"
-_WAYS: Mapping[Action, tuple[frozenset[str], ...]] = {
+_WAYS: Mapping[SuggestionAction, tuple[frozenset[str], ...]] = {
     "update": (
         frozenset({"text"}),
         frozenset({"base64"}),
@@ -35,7 +35,7 @@ _WAYS: Mapping[Action, tuple[frozenset[str], ...]] = {
 _LONGEST_NAME = 500
 
 
-def check_payload(action: Action, payload: Mapping[str, object]) -> dict[str, object]:
+def check_payload(action: SuggestionAction, payload: Mapping[str, object]) -> dict[str, object]:
     """The payload, if it is one of that action. Raises EditRefusedError, with what it should be."""
     if frozenset(payload) not in _WAYS[action]:
         ways = " or ".join("{" + ", ".join(sorted(way)) + "}" for way in _WAYS[action])
@@ -60,7 +60,7 @@ def check_payload(action: Action, payload: Mapping[str, object]) -> dict[str, ob
     return dict(payload)
 
 
-def text_after(action: Action, payload: Mapping[str, object], before: bytes | None) -> bytes | None:
+def text_after(action: SuggestionAction, payload: Mapping[str, object], before: bytes | None) -> bytes | None:
     """What the file holds when that is done to a file that holds `before`; None: no file.
 
     Raises EditRefusedError and NotFoundError as edits do.
@@ -86,7 +86,7 @@ def _watched(data: bytes | None) -> object:
     return declared_watch(data)[0] if data is not None else ()
 
 
-def _edit(action: Action, payload: Mapping[str, object]) -> AppendToSection | ReplaceSection | SetKey:
+def _edit(action: SuggestionAction, payload: Mapping[str, object]) -> AppendToSection | ReplaceSection | SetKey:
     if action == "link":
         to, label = str(payload["to"]).strip(), str(payload.get("label", "")).strip()
         if any(mark in to + label for mark in ("[[", "]]", "|", "\n", "\r")):

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from parachuted.suggestions.paper import Shown, body_of
 from parachuted.suggestions.suggestion import Suggestion, from_document, to_document
+from parachuted.suggestions.suggestion_file import SuggestionPreview, body_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class SuggestionRecord:
     """A suggestion with its file. `body` is what we last wrote below the frontmatter, `applying` the run that is just doing it."""
 
     suggestion: Suggestion
     paper: str
-    shown: Shown = field(repr=False)
+    shown: SuggestionPreview = field(repr=False)
     body: str = field(repr=False)
     applying: str | None = None
 
@@ -28,22 +28,22 @@ class Record:
         }  # fmt: skip
 
 
-def record_of(suggestion: Suggestion, paper: str, shown: Shown) -> Record:
+def record_of(suggestion: Suggestion, paper: str, shown: SuggestionPreview) -> SuggestionRecord:
     """One with the body that follows from it."""
-    return Record(suggestion=suggestion, paper=paper, shown=shown, body=body_of(suggestion, shown))
+    return SuggestionRecord(suggestion=suggestion, paper=paper, shown=shown, body=body_of(suggestion, shown))
 
 
-def record_from(row: Mapping[str, object]) -> Record:
+def record_from(row: Mapping[str, object]) -> SuggestionRecord:
     """The record again. Raises ValueError, KeyError or TypeError for what is none."""
     document, after, text = row["document"], row["after"], row["text"]
     if not isinstance(document, Mapping) or not isinstance(after, list):
         raise TypeError("it is no record of a suggestion")
-    shown = Shown(
+    shown = SuggestionPreview(
         diff=str(row["diff"]), text=None if text is None else str(text), words=str(row["words"]),
         after=tuple((str(title), str(said)) for title, said in after),
     )  # fmt: skip
     applying = row["applying"]
-    return Record(
+    return SuggestionRecord(
         suggestion=from_document(document), paper=str(row["paper"]), shown=shown, body=str(row["body"]),
         applying=None if applying is None else str(applying),
     )  # fmt: skip

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from parachuted.suggestions.suggestion import Suggestion
-from parachuted.vault import PERSONS, Author, History, Objects, Write, diff_of, printable
+from parachuted.vault import PERSONS, Author, History, ObjectStore, Write, diff_of, printable
 
 NAME = "suggestion"
 
 
 def save_run(
-    history: History, objects: Objects, suggestion: Suggestion, author: Author, *, by: str, writes: Sequence[Write], at: datetime
+    history: History, objects: ObjectStore, suggestion: Suggestion, author: Author, *, by: str, writes: Sequence[Write], at: datetime
 ) -> None:  # fmt: skip
     """Keep the document of the run that applied it, which counts in no budget of agents. Blocks. Raises StorageFailedError."""
     path = printable(suggestion.path)
@@ -46,6 +46,6 @@ def save_run(
     )  # fmt: skip
 
 
-def _wrote(write: Write, objects: Objects) -> dict[str, object]:
+def _wrote(write: Write, objects: ObjectStore) -> dict[str, object]:
     before, after = (b"" if digest is None else objects.get(digest) or b"" for digest in (write.before, write.after))
     return {"path": printable(write.path), "before": write.before, "after": write.after, "diff": diff_of(before, after, write.path)}

@@ -12,7 +12,7 @@ import secrets
 from pathlib import Path
 
 from parachuted.errors import StorageFailedError
-from parachuted.private import UntrustedError, locked, read_private, replace_private
+from parachuted.private import UntrustedFileError, locked, read_private, replace_private
 from parachuted.suggestions.suggestion import Suggestion, to_document
 
 KEY_FILE = "suggestions.key"
@@ -47,7 +47,7 @@ class Sealer:
                         text = secrets.token_hex(_BYTES)
                         replace_private(path, text.encode())
                 key = bytes.fromhex(text.strip())
-            except UntrustedError as error:
+            except UntrustedFileError as error:
                 raise StorageFailedError(f"suggestions cannot be sealed: {error}") from error
             except ValueError as error:
                 raise StorageFailedError(f"{KEY_FILE} holds no key; remove it, and a new one is made") from error

@@ -9,9 +9,9 @@ from typing import Literal, TypeAlias, TypeVar, get_args
 
 from parachuted.access.origin import Origin
 
-Action: TypeAlias = Literal["create", "update", "delete", "link"]
+SuggestionAction: TypeAlias = Literal["create", "update", "delete", "link"]
 Status: TypeAlias = Literal["pending", "approved", "rejected", "modified", "superseded"]
-ACTIONS: tuple[Action, ...] = get_args(Action)
+ACTIONS: tuple[SuggestionAction, ...] = get_args(SuggestionAction)
 STATUSES: tuple[Status, ...] = get_args(Status)
 _ORIGINS: tuple[Origin, ...] = get_args(Origin)
 _Word = TypeVar("_Word")
@@ -27,7 +27,7 @@ class Proposal:
     """
 
     source_agent: str
-    action: Action
+    action: SuggestionAction
     path: str
     payload: Mapping[str, object]
     reasoning: str
@@ -52,7 +52,7 @@ class Suggestion:
     source_agent: str
     source_session: str
     timestamp: datetime
-    action: Action
+    action: SuggestionAction
     target_module: str
     target_id: str | None
     payload: Mapping[str, object] = field(repr=False)

@@ -20,21 +20,21 @@ from weakref import WeakValueDictionary
 
 from parachuted.access.origin import UNTRUSTED, Origin
 from parachuted.access.origins import Origins
+from parachuted.audit.events import CALLER, AuditCaller, AuditEvent, AuditRecorder, NullAuditRecorder
 from parachuted.errors import ActRefusedError, EditRefusedError, ParachuteError, StorageFailedError
 from parachuted.events import Bus
-from parachuted.events.audit import CALLER, AuditEvent, Caller, Recorder, Unrecorded
-from parachuted.state import State
+from parachuted.state import StateStore
 from parachuted.suggestions.acceptance import Acceptance, acceptance_of, needs_no_asking
-from parachuted.suggestions.applying import Applied, Applier, Planned
-from parachuted.suggestions.paper import Paper, Shown, file_name
+from parachuted.suggestions.applying import AppliedSuggestion, PlannedSuggestion, SuggestionApplier
 from parachuted.suggestions.payload import changes_watch, check_payload
-from parachuted.suggestions.record import Record, record_of
+from parachuted.suggestions.record import SuggestionRecord, record_of
 from parachuted.suggestions.run_document import save_run
 from parachuted.suggestions.seal import Sealer
-from parachuted.suggestions.shelf import Shelf, shown_of, superseded, unknown
+from parachuted.suggestions.store import SuggestionStore, shown_of, superseded, unknown
 from parachuted.suggestions.suggestion import AUTO, USER, Proposal, Status, Suggestion, stands_for
+from parachuted.suggestions.suggestion_file import SuggestionFile, SuggestionPreview, file_name
 from parachuted.suggestions.targets import check_target, module_of
-from parachuted.vault import Author, History, Objects, Store, VaultRoot, Written, new_id, printable
+from parachuted.vault import Author, History, ObjectStore, Store, VaultRoot, WriteResult, new_id, printable
 
 _Result = TypeVar("_Result")
 _MOST_PENDING, _MOST_OF_ONE = 500, 100
@@ -53,14 +53,14 @@ class SuggestionParts:
 
     root: VaultRoot
     store: Store
-    objects: Objects
+    objects: ObjectStore
     history: History
-    state: State
+    state: StateStore
     home: Path
     bus: Bus
     clock: Callable[[], datetime]
     notice: Callable[[Iterable[str]], Awaitable[None]]
-    audit: Recorder = field(default_factory=Unrecorded)
+    audit: AuditRecorder = field(default_factory=NullAuditRecorder)
     origins: Origins | None = None
     auto_approve_rate: float = 0.0
 
@@ -68,7 +68,7 @@ class SuggestionParts:
 class _UnwrittenError(Exception):
     """Nothing was written, so nothing is to be recorded of it."""
 
-    def __init__(self, applied: Applied) -> None:
+    def __init__(self, applied: AppliedSuggestion) -> None:
         super().__init__(applied.why)
         self.applied = applied
 
@@ -78,8 +78,10 @@ class Suggestions:
 
     def __init__(self, parts: SuggestionParts) -> None:
         self._parts = parts
-        self.shelf = Shelf(store=parts.store, state=parts.state, sealer=Sealer(parts.home), clock=parts.clock, size=parts.root.size)
-        self._applier = Applier(parts.root, parts.store)
+        self.shelf = SuggestionStore(
+            store=parts.store, state=parts.state, sealer=Sealer(parts.home), clock=parts.clock, size=parts.root.size
+        )
+        self._applier = SuggestionApplier(parts.root, parts.store)
         self._busy: set[str] = set()
         self._hands = WeakValueDictionary[str, asyncio.Lock]()
         self._unsettled = {record.suggestion.id for record in self.shelf.all() if record.applying is not None}
@@ -95,7 +97,7 @@ class Suggestions:
         """That one. Raises NotFoundError, in the same words for all that does not exist for them."""
         return self.record(name, sees=sees).suggestion
 
-    def record(self, name: str, *, sees: Callable[[str], bool] = lambda _path: True) -> Record:
+    def record(self, name: str, *, sees: Callable[[str], bool] = lambda _path: True) -> SuggestionRecord:
         """The same with what is shown of it."""
         record = self.shelf.get(name)
         if record is None or not self.is_seen(record.suggestion, sees):
@@ -220,9 +222,9 @@ class Suggestions:
         await self._parts.notice([record.paper])
         return made
 
-    def _filed_several(self, made: Suggestion, diffs: str) -> Record:
+    def _filed_several(self, made: Suggestion, diffs: str) -> SuggestionRecord:
         self._refuse_unaudited()
-        record = record_of(made, file_name(made), Shown(diff=diffs))
+        record = record_of(made, file_name(made), SuggestionPreview(diff=diffs))
         self.shelf.keep(record)
         self.shelf.put_up(record)
         return record
@@ -257,19 +259,19 @@ class Suggestions:
         """One suggestion is in one hand at a time: what is written of it is decided on what is so, not on what was."""
         return self._hands.setdefault(name, asyncio.Lock())
 
-    async def adopt(self, paper: Paper, path: str) -> Record:
+    async def adopt(self, paper: SuggestionFile, path: str) -> SuggestionRecord:
         """Know a suggestion again by its sealed file, when the state was lost."""
         suggestion = paper.suggestion
         if suggestion is None:
             raise unknown(path)
         return await self._whole(lambda: self._adopted(suggestion, paper, path), lambda _record: None)
 
-    def _adopted(self, suggestion: Suggestion, paper: Paper, path: str) -> Record:
+    def _adopted(self, suggestion: Suggestion, paper: SuggestionFile, path: str) -> SuggestionRecord:
         try:
             shown = shown_of(suggestion, self._applier.plan(suggestion))
         except ParachuteError as error:
-            shown = Shown(diff=f"(what would change is not known any more: {error.message})")
-        record = Record(suggestion=suggestion, paper=path, shown=shown, body=paper.shown)
+            shown = SuggestionPreview(diff=f"(what would change is not known any more: {error.message})")
+        record = SuggestionRecord(suggestion=suggestion, paper=path, shown=shown, body=paper.shown)
         self.shelf.keep(record)
         return record
 
@@ -295,11 +297,11 @@ class Suggestions:
                 over = record_of(replace(record.suggestion, outcome=says), record.paper, record.shown)
                 await self._whole(lambda over=over: self._kept(over), lambda _kept: None)  # type: ignore[misc]
 
-    def _kept(self, record: Record) -> None:
+    def _kept(self, record: SuggestionRecord) -> None:
         self.shelf.keep(record)
         self._put_up(record)
 
-    def settle(self) -> list[Record]:
+    def settle(self) -> list[SuggestionRecord]:
         """At the start: those that the last daemon was just applying were applied, if their run wrote; else they wait again. Blocks."""
         settled = []
         for name in sorted(self._unsettled):
@@ -308,7 +310,7 @@ class Suggestions:
             self._unsettled.discard(name)
         return settled
 
-    def _settled(self, record: Record) -> Record:
+    def _settled(self, record: SuggestionRecord) -> SuggestionRecord:
         run, suggestion = str(record.applying), record.suggestion
         if not self._parts.history.writes_by(run):
             kept = replace(record, applying=None)
@@ -316,7 +318,7 @@ class Suggestions:
             return kept
         by = suggestion.resolved_by or USER
         author = Author(by=f"suggestion:{suggestion.id}", run=run, causes=suggestion.causes)
-        return self._done(record, replace(suggestion, applied_run=run), author, Applied(), by)
+        return self._done(record, replace(suggestion, applied_run=run), author, AppliedSuggestion(), by)
 
     def _checked(self, proposal: Proposal) -> Suggestion:
         path = check_target(proposal.path)
@@ -347,7 +349,7 @@ class Suggestions:
         if of_one >= _MOST_OF_ONE or len(pending) >= _MOST_PENDING:
             raise ActRefusedError(f"{max(of_one, len(pending))} suggestions wait already; a person is to decide on these first")
 
-    def _filed(self, made: Suggestion) -> tuple[Record, Planned]:
+    def _filed(self, made: Suggestion) -> tuple[SuggestionRecord, PlannedSuggestion]:
         """In a thread. It is kept before its file is written: a crash in between leaves one whose file is made at the next start."""
         self._refuse_unaudited()
         planned = self._applier.plan(made)
@@ -361,7 +363,7 @@ class Suggestions:
             raise
         return record, planned
 
-    async def _resolved(self, name: str, act: Callable[[Record], Record]) -> Suggestion:
+    async def _resolved(self, name: str, act: Callable[[SuggestionRecord], SuggestionRecord]) -> Suggestion:
         record = self.record(name)
         if name in self._busy or name in self._unsettled:
             raise EditRefusedError(f"the suggestion {name} is just being resolved")
@@ -379,7 +381,7 @@ class Suggestions:
         await self._parts.notice([*written, resolved.paper])
         return resolved.suggestion
 
-    def _apply(self, record: Record, by: str, payload: Mapping[str, object] | None) -> Record:
+    def _apply(self, record: SuggestionRecord, by: str, payload: Mapping[str, object] | None) -> SuggestionRecord:
         """In a thread. What is about to be done is kept first, so that a crash does it neither twice nor half."""
         parts, now = self._parts, self._parts.clock()
         suggestion = replace(record.suggestion, modifications=payload)
@@ -401,7 +403,7 @@ class Suggestions:
             return over
         return self._done(record, suggestion, author, applied, by)
 
-    def _written(self, suggestion: Suggestion, author: Author) -> Applied:
+    def _written(self, suggestion: Suggestion, author: Author) -> AppliedSuggestion:
         """What a stranger's words were put into is a stranger's from before the write on, so that no kill in between makes it trusted."""
         origins = self._parts.origins
         if origins is None:
@@ -414,7 +416,9 @@ class Suggestions:
             return unwritten.applied
         return applied
 
-    def _done(self, record: Record, suggestion: Suggestion, author: Author, applied: Applied, by: str) -> Record:
+    def _done(
+        self, record: SuggestionRecord, suggestion: Suggestion, author: Author, applied: AppliedSuggestion, by: str
+    ) -> SuggestionRecord:
         """In a thread: it was applied. Record the run, then that it is over."""
         parts, written = self._parts, applied.written
         writes = parts.history.writes_by(str(author.run))
@@ -430,17 +434,17 @@ class Suggestions:
         applied_run = author.run if writes else None
         return self._close(replace(record, suggestion=replace(suggestion, applied_run=applied_run)), status, by, says)
 
-    def _close(self, record: Record, status: Status, by: str, says: str) -> Record:
+    def _close(self, record: SuggestionRecord, status: Status, by: str, says: str) -> SuggestionRecord:
         over = self._over(record, status, by, says)
         self.shelf.keep(over)
         self._put_up(over)
         return over
 
-    def _over(self, record: Record, status: Status, by: str, says: str) -> Record:
+    def _over(self, record: SuggestionRecord, status: Status, by: str, says: str) -> SuggestionRecord:
         suggestion = replace(record.suggestion, status=status, resolved_by=by, resolved_at=self._parts.clock(), outcome=says)
         return record_of(suggestion, record.paper, replace(record.shown, words=""))
 
-    def _put_up(self, record: Record) -> None:
+    def _put_up(self, record: SuggestionRecord) -> None:
         """The file follows; where it cannot, it does at the next start: what counts is kept."""
         try:
             self.shelf.put_up(record)
@@ -453,19 +457,19 @@ class Suggestions:
         if self._parts.audit.refusal is not None:
             raise StorageFailedError(self._parts.audit.refusal)
 
-    def _tell_created(self, filed: tuple[Record, Planned | None]) -> None:
+    def _tell_created(self, filed: tuple[SuggestionRecord, PlannedSuggestion | None]) -> None:
         suggestion = filed[0].suggestion
-        self._audit(suggestion, "created", Caller("agent", suggestion.source_agent, ""))
+        self._audit(suggestion, "created", AuditCaller("agent", suggestion.source_agent, ""))
         self._parts.bus.publish("suggestion.created", **_told(suggestion))
 
-    def _tell_resolved(self, record: Record) -> None:
+    def _tell_resolved(self, record: SuggestionRecord) -> None:
         suggestion = record.suggestion
         by = str(suggestion.resolved_by)
-        self._audit(suggestion, suggestion.status, CALLER.get() or Caller("person" if by == USER else "daemon", by, ""))
+        self._audit(suggestion, suggestion.status, CALLER.get() or AuditCaller("person" if by == USER else "daemon", by, ""))
         told = {"status": suggestion.status, "resolved_by": by, "applied_run": suggestion.applied_run}
         self._parts.bus.publish("suggestion.resolved", **_told(suggestion), **told)
 
-    def _audit(self, suggestion: Suggestion, what: str, caller: Caller) -> None:
+    def _audit(self, suggestion: Suggestion, what: str, caller: AuditCaller) -> None:
         self._parts.audit.record(
             AuditEvent(
                 timestamp=self._parts.clock(),
@@ -498,7 +502,7 @@ class Suggestions:
         return result
 
 
-def _must_be_written(applied: Applied) -> Written:
+def _must_be_written(applied: AppliedSuggestion) -> WriteResult:
     if applied.written is None:
         raise _UnwrittenError(applied)
     return applied.written

@@ -20,7 +20,7 @@ SUGGEST = (
 _LONGEST_REASONING = 4_000
 
 
-class Proposing(Protocol):
+class ProposalSink(Protocol):
     """Takes proposals."""
 
     async def propose(self, proposal: Proposal) -> Suggestion:
@@ -43,7 +43,7 @@ class SuggestingRun:
     read: Mapping[str, str] = field(default_factory=dict)
 
 
-def suggestion_tool(suggestions: Proposing, run: SuggestingRun) -> Tool:
+def suggestion_tool(suggestions: ProposalSink, run: SuggestingRun) -> Tool:
     """The tool `suggest_change` for one run. What is wrong with its arguments is answered as text."""
 
     async def call(arguments: Mapping[str, object]) -> ToolResult:

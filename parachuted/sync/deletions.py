@@ -12,7 +12,7 @@ _FEW = 10
 _MOST_CALLERS = 1_000
 
 
-class Deletions:
+class DeletionCounter:
     """Counts what each caller deletes. `clock` is one that no jump of the wall clock moves."""
 
     def __init__(self, clock: Callable[[], datetime]) -> None:

@@ -10,14 +10,14 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from parachuted.errors import PathRefusedError
-from parachuted.vault import Entry, VaultPath, VaultRoot, digest_of_open
+from parachuted.vault import IndexEntry, VaultPath, VaultRoot, digest_of_open
 
 _MOST = 50_000
 _TICK_NS = 20_000_000
 _State: TypeAlias = tuple[int, int, int]
 
 
-class Digests:
+class FileDigests:
     """Digests by path, each with the state of the file that it was read in. `learn` and `digest` are for threads."""
 
     def __init__(self, root: VaultRoot, most: int = _MOST) -> None:
@@ -25,7 +25,7 @@ class Digests:
         self._root, self._most = root, most
         self._known: OrderedDict[str, tuple[_State, str]] = OrderedDict()
 
-    def known(self, path: str, entry: Entry) -> str | None:
+    def known(self, path: str, entry: IndexEntry) -> str | None:
         """The digest of the file in that state, if it was read in it."""
         found = self._known.get(path)
         return found[1] if found is not None and found[0] == (entry.mtime_ns, entry.size, entry.inode) else None

@@ -10,14 +10,14 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from parachuted.vault import Entry, Index
+from parachuted.vault import IndexEntry, VaultIndex
 
 BINARY_SUFFIXES = (".wav", ".mp3", ".m4a", ".ogg", ".opus", ".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf")
 _FOLDERS_A_TURN = 64
 _ELSEWHERE = re.compile(r"[\\\ud800-\udfff]|^[A-Za-z]:")
 
 
-class Sees(Protocol):
+class VisibleFiles(Protocol):
     """Which files exist for a caller. Equal ones see the same."""
 
     def sees(self, path: str) -> bool:
@@ -27,7 +27,7 @@ class Sees(Protocol):
         """Whether a file below that folder may."""
 
 
-class Row(NamedTuple):
+class ListingRow(NamedTuple):
     """One file: its path from the root on, its digest (or what changes with it), bytes, Unix seconds, and when it last changed (ns)."""
 
     path: str
@@ -38,17 +38,17 @@ class Row(NamedTuple):
 
 
 @dataclass(slots=True, kw_only=True)
-class Part:
+class FolderListing:
     """The rows of one folder at one version of it; `newest_ns` is the last change. `told`: as they are sent, once they were."""
 
     version: int
-    rows: Sequence[Row]
+    rows: Sequence[ListingRow]
     newest_ns: int
     told: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ListingQuery:
     """What a device asks about. `pattern` is fnmatch's, for names. `quick`: digests of files that are no notes are not needed.
 
     `whose` tells callers apart who see different files.
@@ -62,18 +62,18 @@ class Asked:
 
 
 @dataclass(slots=True)
-class View:
+class ListingView:
     """The answer to one question, kept up with the index. `known` gives the digest of a file that is no note, if it was ever read.
 
     `told`: all of it as it is sent, once it was; None again when it changed.
     """
 
-    index: Index
-    asked: Asked
-    sight: Sees
-    known: Callable[[str, Entry], str | None]
+    index: VaultIndex
+    asked: ListingQuery
+    sight: VisibleFiles
+    known: Callable[[str, IndexEntry], str | None]
     told: bytes | None = None
-    _parts: dict[str, Part] = field(default_factory=dict)
+    _parts: dict[str, FolderListing] = field(default_factory=dict)
     _version: int = -1
 
     async def refresh(self, read: Mapping[str, str] | None = None) -> list[str]:
@@ -81,7 +81,7 @@ class View:
 
         `read` is what was found by that; files that could not be read are then listed by what else changes with them.
         """
-        version, missing, fresh = self.index.version, list[str](), dict[str, Part]()
+        version, missing, fresh = self.index.version, list[str](), dict[str, FolderListing]()
         if version == self._version:
             return missing
         made = 0
@@ -99,15 +99,15 @@ class View:
         self._parts, self._version, self.told = fresh, version if is_whole else -1, None
         return missing
 
-    def parts(self, *, since_ns: int = 0) -> list[Part]:
+    def parts(self, *, since_ns: int = 0) -> list[FolderListing]:
         """The folders with files that changed at that time or later, as of the last `refresh`."""
         return [part for part in self._parts.values() if part.rows and part.newest_ns >= since_ns]
 
-    def _part(self, folder: str, missing: list[str], read: Mapping[str, str] | None) -> Part:
+    def _part(self, folder: str, missing: list[str], read: Mapping[str, str] | None) -> FolderListing:
         version, is_sure = self.index.version_of(folder), True
         prefix = f"{folder}/" if folder else ""
         cut = len(self.asked.root) + 1 if self.asked.root else 0
-        wanted, sees, rows = _wanted(self.asked), self.sight.sees, list[Row]()
+        wanted, sees, rows = _wanted(self.asked), self.sight.sees, list[ListingRow]()
         before = self._parts.get(folder)
         known = {row.path: row for row in before.rows} if before is not None else {}
         for name, entry in sorted(self.index.entries(folder).items()):
@@ -123,20 +123,20 @@ class View:
                     digest = read.get(path)
             rows.append(_row(path[cut:], entry, digest, known.get(path[cut:])))
         newest = max((row.changed_ns for row in rows), default=0)
-        return Part(version=version if is_sure else -1, rows=rows, newest_ns=newest)
+        return FolderListing(version=version if is_sure else -1, rows=rows, newest_ns=newest)
 
 
-def _row(path: str, entry: Entry, digest: str | None, before: Row | None) -> Row:
+def _row(path: str, entry: IndexEntry, digest: str | None, before: ListingRow | None) -> ListingRow:
     """A file that was read in the moment of its change has no time of that in the index: then it is when it was first listed so."""
     mark, modified = digest or f"{entry.mtime_ns:x}-{entry.size:x}-{entry.inode:x}", entry.mtime_ns / 1e9
     changed_ns = entry.ctime_ns
     if not changed_ns:
         is_same = before is not None and before[:4] == (path, mark, entry.size, modified)
         changed_ns = before.changed_ns if before is not None and is_same else time.time_ns()
-    return Row(path, mark, entry.size, modified, max(entry.mtime_ns, changed_ns))
+    return ListingRow(path, mark, entry.size, modified, max(entry.mtime_ns, changed_ns))
 
 
-def _wanted(asked: Asked) -> Callable[[str], bool]:
+def _wanted(asked: ListingQuery) -> Callable[[str], bool]:
     """Whether a name is asked for. What fnmatch makes of a pattern never steps back over a star: it takes no longer than their product."""
     is_meant = re.compile(fnmatch.translate(asked.pattern)).match
     if not asked.include_binary:

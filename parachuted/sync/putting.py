@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from parachuted.errors import ConflictError, NotFoundError, StorageFailedError
-from parachuted.vault import Author, Store, VaultPath, Written, printable
+from parachuted.vault import Author, Store, VaultPath, WriteResult, printable
 
 _ATTEMPTS = 5
 Outcome: TypeAlias = Literal["created", "written", "merged", "unchanged"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Put:
+class PutResult:
     """What became of it. `replaced` is the digest of a text that was overwritten unseen; history has it. `hash`: what stands there now."""
 
     path: VaultPath
@@ -33,7 +33,7 @@ def can_be_merged(*texts: bytes) -> bool:
 
 def put_whole(
     store: Store, path: VaultPath, data: bytes, author: Author, *, base: str | None = None, sees: Callable[[str], bool] | None = None
-) -> Put:  # fmt: skip
+) -> PutResult:  # fmt: skip
     """Make the file, or put `data` in its place; `base` is the digest of the text that it was made from, which stood there, or, where
     `sees` sees them, at a path that the file had before. Blocks on the disk.
 
@@ -48,9 +48,9 @@ def put_whole(
                 made = store.create(path, data, author)
             except ConflictError:
                 continue  # somebody made it in between
-            return Put(path=made.path, outcome="created", hash=str(made.after))
+            return PutResult(path=made.path, outcome="created", hash=str(made.after))
         if present.data == data:
-            return Put(path=path, outcome="unchanged", hash=present.digest)
+            return PutResult(path=path, outcome="unchanged", hash=present.digest)
         if base is None:
             written = store.replace(path, data, author)
             return _told(written, replaced=written.before)
@@ -69,6 +69,6 @@ def put_whole(
     raise StorageFailedError(f"{printable(path)} is being changed too quickly; nothing was written")
 
 
-def _told(written: Written, *, replaced: str | None = None) -> Put:
+def _told(written: WriteResult, *, replaced: str | None = None) -> PutResult:
     outcome: Outcome = "merged" if written.merged else "written" if written.changed else "unchanged"
-    return Put(path=written.path, outcome=outcome, hash=str(written.after), replaced=replaced if written.changed else None)
+    return PutResult(path=written.path, outcome=outcome, hash=str(written.after), replaced=replaced if written.changed else None)

@@ -1,8 +1,8 @@
 """Tasks: work that waits for an agent, when it may begin, and who does it."""
 
-from parachuted.tasks.budget import Budget, Limits
+from parachuted.tasks.budget import Budget, RunCountLimits
 from parachuted.tasks.causes import Cause, Causes
-from parachuted.tasks.queue import Queue, Task, Window
-from parachuted.tasks.worker import Outcome, Worker
+from parachuted.tasks.queue import Queue, QuietWindow, Task
+from parachuted.tasks.worker import RunOutcome, Worker
 
-__all__ = ["Budget", "Cause", "Causes", "Limits", "Outcome", "Queue", "Task", "Window", "Worker"]
+__all__ = ["Budget", "Cause", "Causes", "Queue", "QuietWindow", "RunCountLimits", "RunOutcome", "Task", "Worker"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from parachuted.state import State
+from parachuted.state import StateStore
 from parachuted.tasks.queue import Task
 from parachuted.vault import History
 
@@ -15,7 +15,7 @@ _SPANS = {"runs_per_hour": timedelta(hours=1), "runs_per_day": timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class RunCountLimits:
     """The most runs in any hour, in any day (24 hours), and for one cause."""
 
     runs_per_hour: int
@@ -24,7 +24,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exceeded:
+class ExceededLimit:
     """Which budget is used up, and its limit."""
 
     budget: str
@@ -41,7 +41,7 @@ class Budget:
     begin runs ask and take without waiting in between, on the event loop, so that no two get the same place.
     """
 
-    def __init__(self, limits: Limits, history: History, state: State, elapsed: Callable[[], datetime]) -> None:
+    def __init__(self, limits: RunCountLimits, history: History, state: StateStore, elapsed: Callable[[], datetime]) -> None:
         self.limits = limits
         self._history, self._elapsed = history, elapsed
         self._begun = state.table("run_starts")
@@ -60,12 +60,12 @@ class Budget:
         """Its run is in the history by now, or does not begin."""
         self._taken.pop(str(task.run), None)
 
-    def exceeded(self, begun: Collection[Task] = ()) -> Exceeded | None:
+    def exceeded(self, begun: Collection[Task] = ()) -> ExceededLimit | None:
         """The budget over time that is used up, if one is."""
         more = len(self._uncounted(begun))
         for budget, limit in (("runs_per_hour", self.limits.runs_per_hour), ("runs_per_day", self.limits.runs_per_day)):
             if self._in(_SPANS[budget]) + more >= limit:
-                return Exceeded(budget=budget, limit=limit)
+                return ExceededLimit(budget=budget, limit=limit)
         return None
 
     def causes_left(self, task: Task, begun: Collection[Task] = ()) -> tuple[str, ...]:
@@ -74,9 +74,9 @@ class Budget:
         limit = self.limits.runs_per_cause
         return tuple(cause for cause in task.causes if self._history.count_runs(cause=cause) + more.count(cause) < limit)
 
-    def cause_exceeded(self) -> Exceeded:
+    def cause_exceeded(self) -> ExceededLimit:
         """What to say when no cause of a task has a run left."""
-        return Exceeded(budget="runs_per_cause", limit=self.limits.runs_per_cause)
+        return ExceededLimit(budget="runs_per_cause", limit=self.limits.runs_per_cause)
 
     def used(self) -> dict[str, int]:
         """Runs in the last hour and day."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from parachuted.state import State
+from parachuted.state import StateStore
 
 _REMEMBERED = 5000
 _FORGOTTEN_AT_ONCE = 500
@@ -26,7 +26,7 @@ class Cause:
 class Causes:
     """The causes that may wake someone, and whom each has woken. Its changes join the state's open batch."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: StateStore) -> None:
         self._table = state.table("causes")
         self._wakings = state.table("wakings")
         self._woken: dict[str, set[str]] = {}

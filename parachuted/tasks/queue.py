@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
 from parachuted.errors import NotFoundError
-from parachuted.state import State
+from parachuted.state import StateStore
 from parachuted.tasks.causes import Causes
 from parachuted.vault import new_id
 
@@ -19,14 +19,14 @@ LONGEST_BACK_OFF_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class QuietWindow:
     """How long a task waits for more of the same: `quiet_s` after the last change, `longest_s` after the first, in seconds."""
 
     quiet_s: float
     longest_s: float
 
 
-class Order(Protocol):
+class UpstreamOrder(Protocol):
     """Who is upstream of whom."""
 
     async def prepare(self) -> None:
@@ -62,7 +62,7 @@ class Task:
 class Queue:
     """The tasks of one vault: for each watcher at most one that waits and one that is worked on."""
 
-    def __init__(self, state: State, causes: Causes, window: Window, order: Order) -> None:
+    def __init__(self, state: StateStore, causes: Causes, window: QuietWindow, order: UpstreamOrder) -> None:
         self._table = state.table("curator_tasks")
         self._causes = causes
         self._window = window

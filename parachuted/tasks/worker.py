@@ -11,8 +11,8 @@ from typing import Literal
 
 from parachuted.errors import AgentUnavailableError, ParachuteError, StorageFailedError
 from parachuted.events import Bus
-from parachuted.state import State
-from parachuted.tasks.budget import Budget, Exceeded
+from parachuted.state import StateStore
+from parachuted.tasks.budget import Budget, ExceededLimit
 from parachuted.tasks.queue import LONGEST_BACK_OFF_S, Queue, Task
 from parachuted.vault import new_id
 
@@ -24,7 +24,7 @@ _BACK_OFF_S = (10.0, 60.0, 300.0, 900.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class RunOutcome:
     """How a run ended, and why."""
 
     result: Literal["changed", "unchanged", "suggested", "failed"]
@@ -37,12 +37,12 @@ class Worker:
     def __init__(
         self,
         *,
-        state: State,
+        state: StateStore,
         queue: Queue,
         budget: Budget,
         bus: Bus,
         clock: Callable[[], datetime],
-        perform: Callable[[Task], Awaitable[Outcome]],
+        perform: Callable[[Task], Awaitable[RunOutcome]],
         concurrency: int,
         backend: str,
     ) -> None:
@@ -51,7 +51,7 @@ class Worker:
         self._control = state.table("control")
         self._wake = asyncio.Event()
         self._active: dict[asyncio.Task[None], Task] = {}
-        self._over: Exceeded | None = None
+        self._over: ExceededLimit | None = None
         self._stuck = False
         queue.on_change(self._wake.set)
 
@@ -117,19 +117,19 @@ class Worker:
         self._active[active] = begun
         active.add_done_callback(self._ended)
 
-    def _tell_once(self, over: Exceeded, task: Task) -> None:
+    def _tell_once(self, over: ExceededLimit, task: Task) -> None:
         """A budget over time is used up for all alike: the first who has to wait is told, until there is room again."""
         self._stuck = True
         if self._over != over:
             self._over = over
             self._publish(over, task)
 
-    def _park(self, task: Task, over: Exceeded) -> None:
+    def _park(self, task: Task, over: ExceededLimit) -> None:
         """A cause gets no room again, so the task waits until another one comes for it."""
         self._queue.hold(task, str(over), park=True)
         self._publish(over, task)
 
-    def _publish(self, over: Exceeded, task: Task) -> None:
+    def _publish(self, over: ExceededLimit, task: Task) -> None:
         self._bus.publish("budget.exceeded", task=task.id, watcher=task.watcher, budget=over.budget, limit=over.limit)
 
     async def _work(self, task: Task) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from parachuted.agents import Called, Step, Tool, ToolResult
-from parachuted.events.audit import AuditEvent, EventType, Recorder
-from parachuted.tasks import Outcome, Task
+from parachuted.agents import Step, Tool, ToolCallStep, ToolResult
+from parachuted.audit.events import AuditEvent, AuditRecorder, EventType
+from parachuted.tasks import RunOutcome, Task
 from parachuted.vault import printable
 
 _SHOWN = 600
@@ -21,7 +21,7 @@ class RunAudit:
     """One run's. Calls that were refused before any tool was reached are told too, from the steps that the backend yields."""
 
     def __init__(
-        self, recorder: Recorder, clock: Callable[[], datetime], task: Task, *, agent: str, backend: str, module: str = _CURATOR
+        self, recorder: AuditRecorder, clock: Callable[[], datetime], task: Task, *, agent: str, backend: str, module: str = _CURATOR
     ) -> None:  # fmt: skip
         """`module` is whose tools the agent calls."""
         self._recorder, self._clock, self._task, self._agent, self._backend = recorder, clock, task, agent, backend
@@ -33,7 +33,7 @@ class RunAudit:
         """The agent is about to be asked."""
         self._tell("agent_start", "agents", f"agents.{self._backend}", paths=[self._task.watcher])
 
-    def ended(self, outcome: Outcome) -> None:
+    def ended(self, outcome: RunOutcome) -> None:
         """The run is over."""
         took = (time.perf_counter() - self._began) * 1000
         error = outcome.reason if outcome.result == "failed" else None
@@ -45,7 +45,7 @@ class RunAudit:
 
     def note(self, step: Step) -> None:
         """Tell of a call that no tool has seen: of a name that is none, or with arguments that the tool does not take."""
-        if not isinstance(step, Called):
+        if not isinstance(step, ToolCallStep):
             return
         key = (step.tool, step.result.is_error)
         if self._told[key]:

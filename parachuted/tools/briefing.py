@@ -9,11 +9,11 @@ from dataclasses import replace
 from parachuted.agents import ChangedNote
 from parachuted.agents.extract import describe, title_of
 from parachuted.agents.job import ChangeKind
-from parachuted.agents.news import News, find_news
-from parachuted.bubbling import Review, changed_units, meaning
+from parachuted.agents.part_changes import PartChanges, find_news
+from parachuted.bubbling import PendingChange, changed_units, meaning
 from parachuted.bubbling.meaning import matters
-from parachuted.bubbling.trie import Match
-from parachuted.vault import Note, Objects, diff_of, parse_note, printable
+from parachuted.bubbling.trie import WatchMatch
+from parachuted.vault import Note, ObjectStore, diff_of, parse_note, printable
 
 SYSTEM_PROMPT = """\
 You are a background curator. You tend one note of a person's vault, a context file that other notes flow into. You are woken because
@@ -30,7 +30,7 @@ _NAMED = 400
 _LARGEST_DIFFS = 96 << 10
 
 
-def changed_note(review: Review, objects: Objects, match: Match | None = None) -> ChangedNote:
+def changed_note(review: PendingChange, objects: ObjectStore, match: WatchMatch | None = None) -> ChangedNote:
     """What an open difference amounts to, in the parts that `match` is about (None: in all). Blocks on the disk."""
     if review.is_of_all:
         return _named(review)
@@ -45,7 +45,7 @@ def changed_note(review: Review, objects: Objects, match: Match | None = None) -
     units = changed_units(*(None if text is None else meaning(text) for text in (before, after)))
     units = matters(units, match) if match is not None else units
     if named.kind == "created":
-        news = tuple(News(label="", items=(line,)) for line in (describe(note),) if line)
+        news = tuple(PartChanges(label="", items=(line,)) for line in (describe(note),) if line)
     else:
         news = find_news(before, after, units, note.title) if before is not None and after is not None else ()
     diff = diff_of(before or b"", after or b"", review.path, source=review.source)
@@ -53,7 +53,7 @@ def changed_note(review: Review, objects: Objects, match: Match | None = None) -
 
 
 def changed_notes(
-    reviews: Sequence[Review], objects: Objects, match_of: Callable[[str], Match | None] = lambda _path: None
+    reviews: Sequence[PendingChange], objects: ObjectStore, match_of: Callable[[str], WatchMatch | None] = lambda _path: None
 ) -> tuple[ChangedNote, ...]:
     """What open differences amount to; of very many, the later ones by name alone. Blocks on the disk."""
     shown = [changed_note(review, objects, match_of(review.path)) for review in reviews[:_SHOWN]]
@@ -82,13 +82,13 @@ def prompt_for(watcher: str, own: str, changes: Sequence[ChangedNote]) -> str:
     return "\n".join(parts)
 
 
-def _named(review: Review) -> ChangedNote:
+def _named(review: PendingChange) -> ChangedNote:
     source = printable(review.source) if review.source is not None else None
     target = printable(review.target) if review.target is not None and not review.reviewing else None
     return ChangedNote(path=printable(review.path), kind=_kind(review), source=source, target=target)
 
 
-def _kind(review: Review) -> ChangeKind:
+def _kind(review: PendingChange) -> ChangeKind:
     if review.is_of_all:
         return "unchanged"
     if not review.reviewing:

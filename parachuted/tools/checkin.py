@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from parachuted.access.grant import Grant
 from parachuted.access.paths import is_control
-from parachuted.grants.agent_grant import AgentGrant
-from parachuted.vault import VaultPath, Written, fold_name, printable
+from parachuted.vault import VaultPath, WriteResult, fold_name, printable
 
 ActKind: TypeAlias = Literal["delete", "move", "update", "create"]
 _ORDER: tuple[ActKind, ...] = ("delete", "move", "update", "create")
@@ -19,7 +19,7 @@ _MOST_TOLD = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Act:
+class CheckinAction:
     """One thing that was done to the copy. `base` is the digest that the vault had there when the copy was taken, `digest` what the copy
     holds now; `source` is where a moved file was.
     """
@@ -32,7 +32,7 @@ class Act:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class CheckinProposal:
     """What an agent wants of one file and may not do itself; `data` None: that the file goes."""
 
     action: Literal["create", "update", "delete"]
@@ -42,10 +42,10 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedIn:
+class CheckinResult:
     """What came of a check-in. `merged` and `refused` are paths as they may be shown, `suggested` ids of suggestions."""
 
-    written: tuple[Written, ...] = ()
+    written: tuple[WriteResult, ...] = ()
     merged: tuple[str, ...] = ()
     suggested: tuple[str, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
@@ -62,7 +62,7 @@ class CheckedIn:
         return "\n".join(said)
 
 
-def acts_of(held: Mapping[str, str], found: Mapping[str, str], is_gone: Callable[[str], bool]) -> list[Act]:
+def acts_of(held: Mapping[str, str], found: Mapping[str, str], is_gone: Callable[[str], bool]) -> list[CheckinAction]:
     """What was done, in an order in which it can be done again. Both are digests by path: as copied, and as they are in the copy now.
 
     `is_gone` says whether a path that was not found is known to be gone. One that came with the only content that went has moved.
@@ -71,23 +71,23 @@ def acts_of(held: Mapping[str, str], found: Mapping[str, str], is_gone: Callable
     came = [path for path in found if path not in held]
     moved = _moves(held, found, gone, came)
     left = set(moved.values())
-    acts = [Act(kind="delete", path=VaultPath(path), base=held[path], digest=None) for path in gone if path not in left]
+    acts = [CheckinAction(kind="delete", path=VaultPath(path), base=held[path], digest=None) for path in gone if path not in left]
     for path in came:
         source = moved.get(path)
         acts.append(
-            Act(kind="create", path=VaultPath(path), base=None, digest=found[path])
+            CheckinAction(kind="create", path=VaultPath(path), base=None, digest=found[path])
             if source is None
-            else Act(kind="move", path=VaultPath(path), base=held[source], digest=found[path], source=VaultPath(source))
+            else CheckinAction(kind="move", path=VaultPath(path), base=held[source], digest=found[path], source=VaultPath(source))
         )
     acts += [
-        Act(kind="update", path=VaultPath(path), base=held[path], digest=digest)
+        CheckinAction(kind="update", path=VaultPath(path), base=held[path], digest=digest)
         for path, digest in found.items()
         if path in held and held[path] != digest
     ]
     return sorted(acts, key=lambda act: (_ORDER.index(act.kind), act.path))
 
 
-def objection(act: Act, grant: AgentGrant) -> str | None:
+def objection(act: CheckinAction, grant: Grant) -> str | None:
     """Why the act is not for this agent at all, whatever it has read; None: it may do it, or at least propose it."""
     for path in filter(None, (act.path, act.source)):
         if is_control(path):
@@ -99,12 +99,12 @@ def objection(act: Act, grant: AgentGrant) -> str | None:
     return None
 
 
-def is_in_lane(act: Act, grant: AgentGrant) -> bool:
+def is_in_lane(act: CheckinAction, grant: Grant) -> bool:
     """Whether it may be done after strangers' texts were read."""
     return all(grant.may_write(path, tainted=True) for path in filter(None, (act.path, act.source)))
 
 
-def too_many(acts: Sequence[Act], held: int) -> dict[ActKind, str]:
+def too_many(acts: Sequence[CheckinAction], held: int) -> dict[ActKind, str]:
     """Kinds of acts of which there are so many at once that none is made: a tree unpacked, or swept away, is rarely meant."""
     found: dict[ActKind, str] = {}
     deleted, created = (sum(act.kind == kind for act in acts) for kind in ("delete", "create"))

@@ -16,8 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from parachuted.access.grant import Grant
 from parachuted.access.origin import UNTRUSTED, Taint
 from parachuted.access.origins import Origins
+from parachuted.audit.events import CALLER, AuditCaller, AuditRecorder, NullAuditRecorder
 from parachuted.bubbling import watched_beyond
 from parachuted.errors import (
     ActRefusedError,
@@ -28,23 +30,21 @@ from parachuted.errors import (
     PathRefusedError,
     StorageFailedError,
 )
-from parachuted.events.audit import CALLER, Caller, Recorder, Unrecorded
-from parachuted.grants.agent_grant import AgentGrant
-from parachuted.tools.checkin import Act, Change, CheckedIn, acts_of, is_in_lane, objection, too_many, twin_of
-from parachuted.tools.context_files import finished
-from parachuted.tools.hostile_folder import HostileFolder, Mark, ReadRefusedError, StillChangingError, Walked, shown
-from parachuted.tools.outside import copy_outside
+from parachuted.processes.uninterrupted import run_uninterrupted
+from parachuted.tools.checkin import CheckinAction, CheckinProposal, CheckinResult, acts_of, is_in_lane, objection, too_many, twin_of
+from parachuted.tools.hostile_folder import FileStamp, FolderContents, HostileFolder, ReadRefusedError, StillChangingError, shown
+from parachuted.tools.outside_copies import copy_outside
 from parachuted.vault import (
     NOTE_SUFFIXES,
     Author,
-    Content,
-    Entry,
-    Index,
-    Objects,
+    FileContent,
+    IndexEntry,
+    ObjectStore,
     Store,
+    VaultIndex,
     VaultPath,
     VaultRoot,
-    Written,
+    WriteResult,
     diff_of,
     digest_of,
     printable,
@@ -64,7 +64,7 @@ _CHANGING = "it was changed while it was looked at, and is looked at again after
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filled:
+class CheckoutResult:
     """What was copied. `left_out` are paths, as they may be shown, with the reason; `outside` what was asked for beside the vault, and
     the name of its folder among those copies.
     """
@@ -80,15 +80,15 @@ class _Held:
     """One file of the copy as it was given: the vault's digest, what the index said, and the copy's mark."""
 
     digest: str
-    entry: Entry | None
-    mark: Mark | None
+    entry: IndexEntry | None
+    mark: FileStamp | None
 
 
 @dataclass(slots=True)
 class _Outcome:
     """A check-in while it goes on."""
 
-    written: list[Written] = field(default_factory=list)
+    written: list[WriteResult] = field(default_factory=list)
     touched: list[str] = field(default_factory=list)
     merged: list[str] = field(default_factory=list)
     suggested: list[str] = field(default_factory=list)
@@ -99,10 +99,10 @@ class Checkout:
     """One run's copy. Methods may be called while the agent's programs are at work in it; one at a time is done."""
 
     def __init__(  # noqa: PLR0913  all that a write takes, and whose it is
-        self, *, root: VaultRoot, store: Store, index: Index, objects: Objects, grant: AgentGrant, author: Author, origins: Origins,
-        taint: Taint, folder: Path, suggest: Callable[[Change], Awaitable[str]] | None, notice: Callable[[Iterable[str]], Awaitable[None]],
+        self, *, root: VaultRoot, store: Store, index: VaultIndex, objects: ObjectStore, grant: Grant, author: Author, origins: Origins,
+        taint: Taint, folder: Path, suggest: Callable[[CheckinProposal], Awaitable[str]] | None, notice: Callable[[Iterable[str]], Awaitable[None]],
         uid: int | None, outside: Path | None = None, user_home: Path | None = None, private: tuple[Path, ...] = (),
-        audit: Recorder | None = None, wrote: Callable[[Written], None] = lambda _written: None,
+        audit: AuditRecorder | None = None, wrote: Callable[[WriteResult], None] = lambda _written: None,
         hook_refused: Callable[[str], None] = lambda _words: None,
     ) -> None:  # fmt: skip
         """`folder` is empty, and is what the container sees as /vault; `outside` what it sees as /outside. `uid`: whose the copies are.
@@ -112,7 +112,7 @@ class Checkout:
         """
         self._root, self._store, self._index, self._objects = root, store, index, objects
         self._grant, self._author, self._origins, self._taint = grant, author, origins, taint
-        self._suggest, self._notice, self._audit = suggest, notice, audit or Unrecorded()
+        self._suggest, self._notice, self._audit = suggest, notice, audit or NullAuditRecorder()
         self._outside, self._user_home, self._private, self._uid = outside, user_home, private, uid
         self._folder = HostileFolder(folder, uid=uid)
         self._wrote, self._hook_refused = wrote, hook_refused
@@ -135,29 +135,29 @@ class Checkout:
         """A call begins that may change the copy."""
         self._is_behind = True
 
-    async def fill(self) -> Filled:
+    async def fill(self) -> CheckoutResult:
         """Copy what the grant reads. Raises ActRefusedError when that is too much for a container, StorageFailedError."""
         async with self._turn:
-            return await finished(self._fill)
+            return await run_uninterrupted(self._fill)
 
     async def refresh(self) -> tuple[str, ...]:
         """Bring in what changed in the vault since, but where the agent changed the copy too. The paths that are new or other now."""
         if self._index.version == self._version:
             return ()
         async with self._turn:
-            return await finished(self._refresh) if not self._is_dropped else ()
+            return await run_uninterrupted(self._refresh) if not self._is_dropped else ()
 
-    async def check_in(self, because: str) -> CheckedIn:
+    async def check_in(self, because: str) -> CheckinResult:
         """Write back what the agent made, as far as it may. `because` is what was just done, such as a tool's name.
 
         What is refused, by whomever, is told and never raised; only a disk that fails is: StorageFailedError.
         """
         async with self._turn:
             if self._is_dropped:
-                return CheckedIn()
+                return CheckinResult()
             outcome, self._is_behind = _Outcome(), True
             with self._as_agent():
-                acts = await finished(self._look, outcome)
+                acts = await run_uninterrupted(self._look, outcome)
                 for act in acts:
                     await self._do(act, outcome)
             if outcome.written:
@@ -165,7 +165,7 @@ class Checkout:
             self._is_behind = False
         if acts:
             log.info("an agent's copy was checked in", extra={"run": self._author.run, "because": because, "acts": len(acts)})
-        return CheckedIn(
+        return CheckinResult(
             written=tuple(outcome.written), merged=tuple(outcome.merged), suggested=tuple(outcome.suggested), refused=tuple(outcome.refused)
         )
 
@@ -174,7 +174,7 @@ class Checkout:
         async with self._turn:
             if not self._is_dropped:
                 self._is_dropped = True
-                await finished(self._drop)
+                await run_uninterrupted(self._drop)
 
     def _drop(self) -> None:
         try:
@@ -184,7 +184,7 @@ class Checkout:
         finally:
             self._folder.close()
 
-    def _fill(self) -> Filled:
+    def _fill(self) -> CheckoutResult:
         self._version = self._index.version
         paths = list(self._granted())
         total = sum(entry.size for _, entry in paths)
@@ -211,7 +211,7 @@ class Checkout:
                 never=(self._root.folder, *self._private),
             )  # fmt: skip
         left_out = (*self._told_left_out(), *outside.left_out)
-        return Filled(files=len(self._held), size=size, left_out=left_out, outside=outside.copied)
+        return CheckoutResult(files=len(self._held), size=size, left_out=left_out, outside=outside.copied)
 
     def _told_left_out(self) -> Iterator[tuple[str, str]]:
         """What is not in the copy, and why. The names that strangers gave are texts of theirs, which a run is not told unasked."""
@@ -221,7 +221,7 @@ class Checkout:
         if self._strangers:
             yield f"({len(self._strangers)} files)", "text of strangers, which list_notes with its folder finds, and read_note alone reads"
 
-    def _granted(self) -> Iterator[tuple[VaultPath, Entry]]:
+    def _granted(self) -> Iterator[tuple[VaultPath, IndexEntry]]:
         for folder in self._index.below(""):
             if self._grant.may_enter(folder):
                 for name, entry in tuple(self._index.entries(folder).items()):
@@ -229,7 +229,7 @@ class Checkout:
                     if self._grant.may_read(path):
                         yield path, entry
 
-    def _take(self, path: VaultPath, entry: Entry | None) -> bytes | None:
+    def _take(self, path: VaultPath, entry: IndexEntry | None) -> bytes | None:
         """Copy one file of the vault, unless there is a reason not to. OSError."""
         content = self._readable(path)
         if content is None:
@@ -238,7 +238,7 @@ class Checkout:
         self._held[path] = _Held(content.digest, entry, mark)
         return content.data
 
-    def _readable(self, path: VaultPath) -> Content | None:
+    def _readable(self, path: VaultPath) -> FileContent | None:
         """A file of the vault as this agent may have it in its copy; None, and the reason is kept: it may not."""
         self._left_out.pop(path, None)
         self._strangers.discard(path)
@@ -280,7 +280,7 @@ class Checkout:
                     self._version = -1  # its program swaps folders under us: that is no failure of the disk, and is tried anew
         return tuple(found)
 
-    def _brought(self, path: VaultPath, held: _Held | None, entry: Entry | None) -> bool:
+    def _brought(self, path: VaultPath, held: _Held | None, entry: IndexEntry | None) -> bool:
         """Make the copy of one file what the vault has; whether it was another."""
         if held is None and len(self._held) >= MOST_FILES:
             return False
@@ -297,11 +297,11 @@ class Checkout:
         self._held[path] = _Held(content.digest, entry, self._folder.put(path, content.data))
         return True
 
-    def _keep_base(self, path: VaultPath, content: Content) -> None:
+    def _keep_base(self, path: VaultPath, content: FileContent) -> None:
         if path.endswith(NOTE_SUFFIXES) and len(content.data) <= _LARGEST_BASE:
             self._store.bases.see([(path, content.data)])
 
-    def _changed(self, walked: Walked) -> set[str]:
+    def _changed(self, walked: FolderContents) -> set[str]:
         """Paths of the copy that the agent changed, or took away."""
         changed = set()
         for path, held in self._held.items():
@@ -321,7 +321,7 @@ class Checkout:
             held.mark = mark
         return digest
 
-    def _look(self, outcome: _Outcome) -> list[Act]:
+    def _look(self, outcome: _Outcome) -> list[CheckinAction]:
         """What was done to the copy. What cannot be taken for an act is told and put back."""
         with _disk("the agent's copy of the notes could not be read"):
             walked = self._folder.walk(MOST_FILES * 2)
@@ -348,7 +348,7 @@ class Checkout:
                 acts = [act for act in acts if act.kind != kind]
         return acts
 
-    def _found(self, walked: Walked, outcome: _Outcome) -> dict[str, str]:
+    def _found(self, walked: FolderContents, outcome: _Outcome) -> dict[str, str]:
         """The digests of the copy's files; of those that were not touched, what is known."""
         found: dict[str, str] = {}
         self._unread.clear()
@@ -378,48 +378,48 @@ class Checkout:
                 held.mark = now
         return found
 
-    async def _do(self, act: Act, outcome: _Outcome) -> None:
+    async def _do(self, act: CheckinAction, outcome: _Outcome) -> None:
         """One act: done, proposed or refused."""
         reason = objection(act, self._grant) or self._twin(act)
         if reason is not None:
-            await finished(self._refuse_act, act, reason, outcome)
+            await run_uninterrupted(self._refuse_act, act, reason, outcome)
         elif self._taint and not is_in_lane(act, self._grant):
             await self._propose(act, outcome)
         else:
-            await finished(self._write, act, outcome)
+            await run_uninterrupted(self._write, act, outcome)
 
-    def _twin(self, act: Act) -> str | None:
+    def _twin(self, act: CheckinAction) -> str | None:
         if act.kind not in {"create", "move"}:
             return None
         leaving = frozenset({act.source} if act.source is not None else ())
         twin = twin_of(act.path, lambda folder: (*self._index.files(folder), *self._index.folders(folder)), leaving)
         return f"{twin} is there already, and on many disks that is the same name" if twin is not None else None
 
-    async def _propose(self, act: Act, outcome: _Outcome) -> None:
+    async def _propose(self, act: CheckinAction, outcome: _Outcome) -> None:
         if self._suggest is None:
-            await finished(self._refuse_act, act, f"{self._taint.why()}, so it is not written", outcome)
+            await run_uninterrupted(self._refuse_act, act, f"{self._taint.why()}, so it is not written", outcome)
             return
         try:
-            for change in await finished(self._wishes, act):
+            for change in await run_uninterrupted(self._wishes, act):
                 outcome.suggested.append(await self._suggest(change))
         except StillChangingError as error:
             outcome.refused.append((shown(act.path), str(error)))
         except (ParachuteError, ReadRefusedError) as error:
-            await finished(self._refuse_act, act, str(error), outcome)
+            await run_uninterrupted(self._refuse_act, act, str(error), outcome)
         else:
-            await finished(self._put_back_all, act)
+            await run_uninterrupted(self._put_back_all, act)
 
-    def _wishes(self, act: Act) -> list[Change]:
+    def _wishes(self, act: CheckinAction) -> list[CheckinProposal]:
         data = self._data(act) if act.digest is not None else None
         if act.kind == "move" and act.source is not None:
             return [
-                Change(action="create", path=act.path, base=None, data=data),
-                Change(action="delete", path=act.source, base=act.base, data=None),
+                CheckinProposal(action="create", path=act.path, base=None, data=data),
+                CheckinProposal(action="delete", path=act.source, base=act.base, data=None),
             ]
         actions: Mapping[str, str] = {"create": "create", "update": "update", "delete": "delete"}
-        return [Change(action=actions[act.kind], path=act.path, base=act.base, data=data)]  # type: ignore[arg-type]
+        return [CheckinProposal(action=actions[act.kind], path=act.path, base=act.base, data=data)]  # type: ignore[arg-type]
 
-    def _write(self, act: Act, outcome: _Outcome) -> None:
+    def _write(self, act: CheckinAction, outcome: _Outcome) -> None:
         """Through the one writer. Raises StorageFailedError when the disk, or the audit, fails."""
         if self._audit.refusal is not None:
             raise StorageFailedError(self._audit.refusal)
@@ -442,7 +442,7 @@ class Checkout:
         else:
             self._keep(act, written, data, outcome)
 
-    def _made(self, act: Act, data: bytes) -> Written:
+    def _made(self, act: CheckinAction, data: bytes) -> WriteResult:
         if act.kind == "create":
             return self._store.create(act.path, data, self._author)
         if act.kind == "delete":
@@ -451,7 +451,7 @@ class Checkout:
             return self._store.move(act.source, act.path, self._author, base=act.base)
         return self._store.replace(act.path, data, self._author, base=act.base)
 
-    def _data(self, act: Act) -> bytes:
+    def _data(self, act: CheckinAction) -> bytes:
         """What the copy holds. Raises StillChangingError when that is not what was decided on."""
         try:
             data, _ = self._folder.read(act.path, LARGEST_WRITE)
@@ -461,7 +461,7 @@ class Checkout:
             raise StillChangingError(_CHANGING)
         return data
 
-    def _refuse_watching(self, act: Act, data: bytes) -> None:
+    def _refuse_watching(self, act: CheckinAction, data: bytes) -> None:
         """What a note watches, a curator reads and writes down in it."""
         if act.kind == "delete":
             return
@@ -470,7 +470,7 @@ class Checkout:
         if beyond is not None:
             raise ActRefusedError(f"it may not watch {printable(beyond)}: {self._grant.agent} may not read all of that")
 
-    def _keep(self, act: Act, written: Written, data: bytes, outcome: _Outcome) -> None:
+    def _keep(self, act: CheckinAction, written: WriteResult, data: bytes, outcome: _Outcome) -> None:
         """A write was made: the copy is what the vault has now, and the record says whose words these are."""
         if act.source is not None:
             self._origins.moved(act.source, act.path)
@@ -487,7 +487,7 @@ class Checkout:
             outcome.merged.append(printable(act.path))
             self._take_merged(act, data)
 
-    def _take_merged(self, act: Act, data: bytes) -> None:
+    def _take_merged(self, act: CheckinAction, data: bytes) -> None:
         """The copy becomes what both changes came to, unless the agent went on: then what it made is the base of its next one."""
         try:
             self._data(act)
@@ -497,7 +497,7 @@ class Checkout:
         else:
             self._put_back(act.path)
 
-    def _conflict(self, act: Act, error: ConflictError, data: bytes, outcome: _Outcome) -> None:
+    def _conflict(self, act: CheckinAction, error: ConflictError, data: bytes, outcome: _Outcome) -> None:
         """Others wrote in the same place. Theirs stands; the agent is told both, and decides anew."""
         base = self._objects.get(act.base) if act.base is not None else None
         wanted = diff_of(base or b"", data, act.path)[:_MOST_SHOWN]
@@ -515,11 +515,11 @@ class Checkout:
         self._put_back(path)
         outcome.refused.append((shown(path), reason))
 
-    def _refuse_act(self, act: Act, reason: str, outcome: _Outcome) -> None:
+    def _refuse_act(self, act: CheckinAction, reason: str, outcome: _Outcome) -> None:
         self._put_back_all(act)
         outcome.refused.append((shown(act.path), reason))
 
-    def _put_back_all(self, act: Act) -> None:
+    def _put_back_all(self, act: CheckinAction) -> None:
         for path in filter(None, (act.path, act.source)):
             self._put_back(path)
 
@@ -540,7 +540,7 @@ class Checkout:
     def _as_agent(self) -> Iterator[None]:
         """The audit tells of the agent."""
         asked = CALLER.get()
-        token = CALLER.set(Caller("agent", self._grant.agent, asked.request_id if asked is not None else ""))
+        token = CALLER.set(AuditCaller("agent", self._grant.agent, asked.request_id if asked is not None else ""))
         try:
             yield
         finally:

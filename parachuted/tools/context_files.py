@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import contextvars
-import functools
 import json
 import re
 import reprlib
@@ -17,24 +15,24 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import ParamSpec, TypeVar
 
 from parachuted.access.origin import UNTRUSTED, Origin, Taint
 from parachuted.access.origins import Origins
-from parachuted.access.quoted import Quoted
+from parachuted.access.quoted import QuotedPaths
 from parachuted.agents import Tool, ToolResult
 from parachuted.agents.extract import describe
 from parachuted.errors import ConflictError, NotFoundError, ParachuteError, PathRefusedError, StorageFailedError
+from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.vault import (
     AppendToSection,
     Author,
-    Content,
+    FileContent,
     Note,
     ReplaceSection,
     Section,
     Store,
     VaultPath,
-    Written,
+    WriteResult,
     parse_note,
     printable,
 )
@@ -47,12 +45,9 @@ _LARGEST_ANSWER = 256 << 10
 _SHOWN = 100
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
 
-_Given = ParamSpec("_Given")
-_Result = TypeVar("_Result")
-
 
 @dataclass(slots=True, kw_only=True)
-class Grant:
+class ContextGrant:
     """What one run may touch: `own` to read and write, unless it is a control file, `watched` to read.
 
     `past`: those of `watched` that changed and are not watched any more. `left_out`: how many more are watched than one run may read.
@@ -76,16 +71,16 @@ class ContextFiles:
     """
 
     store: Store
-    grant: Grant
+    grant: ContextGrant
     author: Author
     clock: Callable[[], datetime]
     read: dict[str, str] = field(default_factory=dict)
-    written: list[Written] = field(default_factory=list)
+    written: list[WriteResult] = field(default_factory=list)
     declined: str | None = None
     trouble: str | None = None
     origins: Origins | None = None
     taint: Taint = field(default_factory=Taint)
-    quoted: Quoted = field(default_factory=Quoted)
+    quoted: QuotedPaths = field(default_factory=QuotedPaths)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def tools(self) -> tuple[Tool, ...]:
@@ -142,7 +137,7 @@ class ContextFiles:
         if problem is not None:
             return _refused(problem)
         async with self._turn:
-            return await finished(self._update, path, section.strip(), text)
+            return await run_uninterrupted(self._update, path, section.strip(), text)
 
     async def no_change(self, arguments: Mapping[str, object]) -> ToolResult:
         """Say that nothing needs to be written."""
@@ -160,7 +155,7 @@ class ContextFiles:
     def _origin(self, path: str, data: bytes, digest: str | None = None) -> Origin:
         return self.origins.of_text(path, data, digest) if self.origins is not None else "you"
 
-    def _read(self, path: VaultPath) -> Content:
+    def _read(self, path: VaultPath) -> FileContent:
         """The file itself. A link that has come to stand there since leads to what nobody granted."""
         if self.store.resolve(path) != path:
             raise PathRefusedError(f"{printable(path)} is a link now, so it is not what this task was given")
@@ -234,17 +229,6 @@ class ContextFiles:
     @staticmethod
     def _granted(given: object, allowed: Sequence[VaultPath]) -> VaultPath | None:
         return next((path for path in allowed if given in (str(path), printable(path))), None)
-
-
-async def finished(call: Callable[_Given, _Result], *given: _Given.args, **named: _Given.kwargs) -> _Result:
-    """Call in a thread. Who is cancelled meanwhile goes only when the call has ended: nobody may still write when the store closes."""
-    running = asyncio.get_running_loop().run_in_executor(None, functools.partial(contextvars.copy_context().run, call, *given, **named))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await asyncio.wait([running])
-        running.exception()
-        raise
 
 
 def _problem(content: str) -> str | None:

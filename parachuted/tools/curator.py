@@ -10,16 +10,18 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
+from parachuted.access.granting import curator_grant
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
-from parachuted.access.quoted import Quoted
+from parachuted.access.quoted import QuotedPaths
 from parachuted.access.session_taint import SessionTaints
-from parachuted.agents import Backend, Job, Limits
-from parachuted.agents.at_work import AtWork, Working
+from parachuted.agents import Backend, Job, RunLimits
+from parachuted.agents.active_runs import ActiveRun, ActiveRuns
 from parachuted.agents.digest import find_generated
-from parachuted.agents.news import News
-from parachuted.bubbling import Review, Reviews, Watches
-from parachuted.bubbling.trie import Match
+from parachuted.agents.part_changes import PartChanges
+from parachuted.audit.events import AuditRecorder, NullAuditRecorder
+from parachuted.bubbling import PendingChange, PendingChanges, WatchRegistry
+from parachuted.bubbling.trie import WatchMatch
 from parachuted.errors import (
     ActRefusedError,
     AgentFailedError,
@@ -31,18 +33,17 @@ from parachuted.errors import (
     StorageFailedError,
 )
 from parachuted.events import Bus
-from parachuted.events.audit import Recorder, Unrecorded
-from parachuted.grants.granting import curator_grant
+from parachuted.history.run_account import NAME, RunAccount, RunAccounts
+from parachuted.history.undo import Undo
 from parachuted.hooks import told_cause, told_data
-from parachuted.state import State
-from parachuted.tasks import Causes, Outcome, Queue, Task
-from parachuted.tools.account import NAME, Account, Accounts
+from parachuted.processes.uninterrupted import run_uninterrupted
+from parachuted.state import StateStore
+from parachuted.tasks import Causes, Queue, RunOutcome, Task
+from parachuted.tools.agent_hooks import AgentHooks, HookAsker, NoHooks, replaced_text, saw_source
 from parachuted.tools.audited import RunAudit
 from parachuted.tools.briefing import SYSTEM_PROMPT, changed_notes, prompt_for
-from parachuted.tools.context_files import ContextFiles, Grant, finished
-from parachuted.tools.hooked import AgentHooks, Asker, Unasked, replaced_text, saw_source
-from parachuted.tools.undo import Undo
-from parachuted.vault import Author, History, Index, Objects, Store, VaultPath, parse_note, printable
+from parachuted.tools.context_files import ContextFiles, ContextGrant
+from parachuted.vault import Author, History, ObjectStore, Store, VaultIndex, VaultPath, parse_note, printable
 from parachuted.vault.conflicts import conflict_line
 from parachuted.vault.link_setting import link_setting
 
@@ -53,29 +54,29 @@ _LONGEST_SESSION = 20
 _LARGEST_OWN = 64 << 10
 _PIECE = 250
 _GRACE_S = 30.0
-_NOT_WATCHED = News(label="", items=("no longer watched",))
+_NOT_WATCHED = PartChanges(label="", items=("no longer watched",))
 _STORAGE_CHECK_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class CuratorParts:
     """What a curator works with."""
 
     store: Store
-    objects: Objects
-    index: Index
+    objects: ObjectStore
+    index: VaultIndex
     history: History
-    state: State
-    watches: Watches
-    reviews: Reviews
+    state: StateStore
+    watches: WatchRegistry
+    reviews: PendingChanges
     causes: Causes
     queue: Queue
     bus: Bus
     clock: Callable[[], datetime]
     notice: Callable[[Iterable[str]], Awaitable[None]]
-    audit: Recorder = field(default_factory=Unrecorded)
-    asker: Asker = field(default_factory=Unasked)
-    at_work: AtWork = field(default_factory=AtWork)
+    audit: AuditRecorder = field(default_factory=NullAuditRecorder)
+    asker: HookAsker = field(default_factory=NoHooks)
+    at_work: ActiveRuns = field(default_factory=ActiveRuns)
     origins: Origins | None = None
     taints: SessionTaints | None = None
 
@@ -83,12 +84,12 @@ class Parts:
 class Curator:
     """Does the work of tasks, with one backend."""
 
-    def __init__(self, parts: Parts, backend: Backend, *, model: str | None, limits: Limits) -> None:
+    def __init__(self, parts: CuratorParts, backend: Backend, *, model: str | None, limits: RunLimits) -> None:
         self._parts, self._backend, self._model, self._limits = parts, backend, model, limits
         self._sessions = parts.state.table("agent_sessions")
-        self._accounts = Accounts(parts.history, parts.objects, parts.causes)
+        self._accounts = RunAccounts(parts.history, parts.objects, parts.causes)
 
-    async def perform(self, task: Task) -> Outcome:
+    async def perform(self, task: Task) -> RunOutcome:
         """One run of a task that has begun.
 
         Raises AgentUnavailableError when the agent could not begin, and StorageFailedError or OSError when the disk refuses: try later.
@@ -101,21 +102,21 @@ class Curator:
         audit = RunAudit(self._parts.audit, self._parts.clock, task, agent=NAME, backend=self._backend.name)
         audit.began()
         try:
-            working = Working(run=str(task.run), agent=NAME, entry="bubble", since=account.started)
+            working = ActiveRun(run=str(task.run), agent=NAME, entry="bubble", since=account.started)
             outcome = await self._parts.at_work.hold(working, self._ask(account, files, audit), since=asked)
         except AgentStoppedError as error:
             self._lose_session(task, files.taint)
-            audit.ended(Outcome(result="failed", reason=error.message))
+            audit.ended(RunOutcome(result="failed", reason=error.message))
             await self._stopped(looked, account, error.message)
             raise AgentUnavailableError(error.message) from error
         except AgentUnavailableError as error:
-            audit.ended(Outcome(result="failed", reason=error.message))
+            audit.ended(RunOutcome(result="failed", reason=error.message))
             await self._give_up(looked)
             await asyncio.to_thread(self._accounts.wait, account, error.message)
             raise
         except asyncio.CancelledError:
             self._lose_session(task, files.taint)
-            audit.ended(Outcome(result="failed", reason="the run was ended with the daemon, and is done again"))
+            audit.ended(RunOutcome(result="failed", reason="the run was ended with the daemon, and is done again"))
             raise
         audit.ended(outcome)
         await self._end(looked, account, outcome, files.taint)
@@ -136,9 +137,9 @@ class Curator:
             if line is not None:
                 raise AgentUnavailableError(f"{printable(watcher)} has conflict markers (line {line}); resolve them, and the run begins")
 
-    async def _look(self, task: Task) -> list[Review]:
+    async def _look(self, task: Task) -> list[PendingChange]:
         """Mark what the run reviews, so that what changes meanwhile stays open."""
-        looked: list[Review] = []
+        looked: list[PendingChange] = []
         for piece in _pieces([review for review in self._parts.reviews.of(task.watcher) if not review.is_in_conflict]):
             with self._parts.state.batch():
                 looked += [self._parts.reviews.look_at(review, self._digest(review.path)) for review in piece]
@@ -149,7 +150,7 @@ class Curator:
         entry = self._parts.index.get(path)
         return entry.digest if entry is not None else None
 
-    def _prepare(self, task: Task, looked: Sequence[Review]) -> tuple[ContextFiles, Account]:
+    def _prepare(self, task: Task, looked: Sequence[PendingChange]) -> tuple[ContextFiles, RunAccount]:
         """In a thread, since it reads: the agent's tools, and what it will be told."""
         parts, watcher = self._parts, VaultPath(task.watcher)
         reviews = [review for review in looked if review.asked or review.source or review.base != (review.reviewing or None)]
@@ -163,13 +164,13 @@ class Curator:
             origins=parts.origins,
         )  # fmt: skip
         self._recall(files, reviews, task.watcher)
-        account = Account(
+        account = RunAccount(
             task=task, backend=self._backend.name, model=self._model, started=parts.clock(), changes=changes, written=files.written,
-            prompt=prompt_for(watcher, self._own_text(files), changes), quoted=files.quoted,
+            prompt=prompt_for(watcher, self._own_text(files), changes), system_prompt=SYSTEM_PROMPT, quoted=files.quoted,
         )  # fmt: skip
         return files, account
 
-    def _match_of(self, watcher: str) -> Callable[[str], Match | None]:
+    def _match_of(self, watcher: str) -> Callable[[str], WatchMatch | None]:
         """By which of its patterns the watcher watches a path."""
         return lambda path: next((match for match in self._parts.watches.watchers_of(path) if match.watcher == watcher), None)
 
@@ -192,12 +193,12 @@ class Curator:
                 return then.inside
         return None
 
-    def _recall(self, files: ContextFiles, reviews: Sequence[Review], watcher: str) -> None:
+    def _recall(self, files: ContextFiles, reviews: Sequence[PendingChange], watcher: str) -> None:
         """What it has read before it begins: the differences that it is told, and all of the session that it goes on with."""
         parts, session = self._parts, self._session(watcher)
         if session is not None:
             row = self._sessions.take(watcher)
-            files.quoted.add_all(Quoted.from_document(row.get("quotes") if row is not None else None))
+            files.quoted.add_all(QuotedPaths.from_document(row.get("quotes") if row is not None else None))
             if parts.taints is not None:
                 parts.taints.recall(session, files.taint)
         for review in reviews if parts.origins is not None else ():
@@ -217,15 +218,15 @@ class Curator:
         text = content.data[:_LARGEST_OWN].decode("utf-8", "replace")
         return text if len(content.data) <= _LARGEST_OWN else f"{text}\n(cut: the note has {len(content.data)} bytes)"
 
-    async def _ask(self, account: Account, files: ContextFiles, audit: RunAudit) -> Outcome:
+    async def _ask(self, account: RunAccount, files: ContextFiles, audit: RunAudit) -> RunOutcome:
         if not account.changes:
-            return Outcome(result="unchanged", reason="nothing was left to review")
+            return RunOutcome(result="unchanged", reason="nothing was left to review")
         task, hooks = account.task, self._hooks(account, files)
         try:
             await self._let_bubble(hooks, account)
             account.prompt = await hooks.prompt(account.prompt)
         except ActRefusedError as error:  # the differences stay open, and nobody asks again before there is another
-            return Outcome(result="failed", reason=error.message)
+            return RunOutcome(result="failed", reason=error.message)
         job = Job(
             id=str(task.run), watcher=printable(task.watcher), system_prompt=SYSTEM_PROMPT, prompt=account.prompt,
             tools=hooks.tools(audit.tools(files.tools())),
@@ -236,7 +237,7 @@ class Curator:
             generated=await asyncio.to_thread(self._generated, files.grant.own),
         )  # fmt: skip
         if (problem := await self._work(job, account, audit)) is not None:
-            return Outcome(result="failed", reason=problem)
+            return RunOutcome(result="failed", reason=problem)
         ending = await hooks.stopping(account.last_said)
         if not ending.allowed:
             log.info("a hook wants a run to go on, which no run does", extra={"run": task.run, "reason": ending.reason})
@@ -244,7 +245,7 @@ class Curator:
             raise AgentStoppedError(files.trouble)
         return hooks.outcome(account, files.declined or account.last_said or "the agent wrote nothing")
 
-    async def _work(self, job: Job, account: Account, audit: RunAudit) -> str | None:
+    async def _work(self, job: Job, account: RunAccount, audit: RunAudit) -> str | None:
         """Do the job; why it failed, or None. Raises AgentUnavailableError and AgentStoppedError for what passes."""
         try:
             await self._follow(job, account, audit)
@@ -265,7 +266,7 @@ class Curator:
             return f"the backend {self._backend.name} broke: {type(error).__name__}"
         return None
 
-    def _hooks(self, account: Account, files: ContextFiles) -> AgentHooks:
+    def _hooks(self, account: RunAccount, files: ContextFiles) -> AgentHooks:
         parts, task = self._parts, account.task
         first = task.causes[0] if task.causes else None
         began = parts.causes.get(first) if first is not None else None
@@ -277,7 +278,7 @@ class Curator:
             saw=lambda source: saw_source(source, parts.store, parts.origins, files.taint), replaced=partial(replaced_text, parts.store),
         )  # fmt: skip
 
-    async def _let_bubble(self, hooks: AgentHooks, account: Account) -> None:
+    async def _let_bubble(self, hooks: AgentHooks, account: RunAccount) -> None:
         """Ask whether the watcher may be woken. Raises ActRefusedError."""
         if not self._parts.asker.wants("bubble.before"):
             return
@@ -293,7 +294,7 @@ class Curator:
         if not decision.allowed:
             raise ActRefusedError(f"a hook objected to waking {printable(task.watcher)}: {decision.reason}")
 
-    async def _follow(self, job: Job, account: Account, audit: RunAudit) -> None:
+    async def _follow(self, job: Job, account: RunAccount, audit: RunAudit) -> None:
         """Do the job. The backend keeps the limits; one that does not is ended some time later."""
         async with (
             asyncio.timeout(self._limits.timeout_s + _GRACE_S),
@@ -312,7 +313,7 @@ class Curator:
             return None
         return str(row["session_id"])
 
-    def _keep_session(self, account: Account, taint: Taint) -> None:
+    def _keep_session(self, account: RunAccount, taint: Taint) -> None:
         if account.cost is not None and account.cost.session_id is not None:
             watcher, session = account.task.watcher, account.cost.session_id
             if self._parts.taints is not None:
@@ -333,7 +334,7 @@ class Curator:
             with contextlib.suppress(StorageFailedError):  # told elsewhere; the daemon is on its way down, or waits for its disk
                 self._sessions.drop(task.watcher)
 
-    async def _end(self, looked: Sequence[Review], account: Account, outcome: Outcome, taint: Taint) -> None:
+    async def _end(self, looked: Sequence[PendingChange], account: RunAccount, outcome: RunOutcome, taint: Taint) -> None:
         """Record the end. The work is done and must not be done again, so while the disk refuses this waits for it."""
         at = self._parts.clock()
         while True:
@@ -348,7 +349,7 @@ class Curator:
             else:
                 return
 
-    async def _settle(self, task: Task, looked: Sequence[Review], *, failed: bool) -> None:
+    async def _settle(self, task: Task, looked: Sequence[PendingChange], *, failed: bool) -> None:
         """What was reviewed is closed, unless the run failed, and the task goes. May be cut short, and gone through again."""
         for piece in _pieces(looked):
             with self._parts.state.batch():
@@ -357,7 +358,7 @@ class Curator:
             await asyncio.sleep(0)
         self._parts.queue.finish(task)
 
-    async def _stopped(self, looked: Sequence[Review], account: Account, reason: str) -> None:
+    async def _stopped(self, looked: Sequence[PendingChange], account: RunAccount, reason: str) -> None:
         """Take back what a run wrote that is done again later, or it would stand there twice. While the disk refuses, this waits for it."""
         while True:
             try:
@@ -368,12 +369,12 @@ class Curator:
             else:
                 return
 
-    async def _take_back(self, looked: Sequence[Review], account: Account, reason: str) -> None:
+    async def _take_back(self, looked: Sequence[PendingChange], account: RunAccount, reason: str) -> None:
         parts, run = self._parts, str(account.task.run)
         undo = Undo(
             store=parts.store, objects=parts.objects, history=parts.history, bus=parts.bus, clock=parts.clock, notice=parts.notice
         )  # fmt: skip
-        reverted = await finished(undo.take_back, [run])
+        reverted = await run_uninterrupted(undo.take_back, [run])
         for one in reverted:
             if one.kept:
                 log.warning("some text of a run that was ended stays", extra={"run": run, "path": printable(one.path)})
@@ -382,7 +383,7 @@ class Curator:
         await self._give_up(looked)
         await asyncio.to_thread(self._accounts.wait, account, reason)
 
-    async def _give_up(self, looked: Sequence[Review]) -> None:
+    async def _give_up(self, looked: Sequence[PendingChange]) -> None:
         for piece in _pieces(looked):
             with self._parts.state.batch():
                 for review in piece:
@@ -390,7 +391,7 @@ class Curator:
             await asyncio.sleep(0)
 
 
-def settle(reviews: Reviews, looked: Review, present: str | None, at: datetime, *, failed: bool) -> None:
+def settle(reviews: PendingChanges, looked: PendingChange, present: str | None, at: datetime, *, failed: bool) -> None:
     """A run is over: what it looked at has been seen, unless it failed."""
     if failed:
         reviews.give_up(looked)
@@ -398,12 +399,12 @@ def settle(reviews: Reviews, looked: Review, present: str | None, at: datetime, 
         reviews.saw(looked, present, at)
 
 
-def _grant(watcher: VaultPath, present: Iterable[Review], watched: Sequence[VaultPath]) -> Grant:
+def _grant(watcher: VaultPath, present: Iterable[PendingChange], watched: Sequence[VaultPath]) -> ContextGrant:
     """What the one function that grants says, as the tools of a curator take it."""
     changed = [VaultPath(review.path) for review in present]
     paths = tuple(path for path in dict.fromkeys([*changed, *watched]) if path != watcher)
     granted = curator_grant(own=watcher, watched=paths[:_MOST_WATCHED])
-    return Grant(
+    return ContextGrant(
         own=watcher, watched=tuple(path for path in paths[:_MOST_WATCHED] if granted.may_read(path)),
         is_writable=granted.may_write(watcher), past=frozenset(changed).difference(watched), left_out=len(paths[_MOST_WATCHED:]),
     )  # fmt: skip
@@ -415,5 +416,5 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _pieces(reviews: Sequence[Review]) -> Iterable[Sequence[Review]]:
+def _pieces(reviews: Sequence[PendingChange]) -> Iterable[Sequence[PendingChange]]:
     return (reviews[start : start + _PIECE] for start in range(0, len(reviews), _PIECE))

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from parachuted.errors import ParachuteError
-from parachuted.vault import NOTE_SUFFIXES, Index, Store, VaultPath, parse_note, printable
+from parachuted.vault import NOTE_SUFFIXES, Store, VaultIndex, VaultPath, parse_note, printable
 from parachuted.vault.conflicts import conflict_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Oddity:
+class LintWarning:
     """One thing about one note; `code` is a short name for it."""
 
     path: str
@@ -20,20 +20,20 @@ class Oddity:
     message: str
 
 
-class Doctor:
+class VaultDoctor:
     """Looks at the notes when asked: nothing about them is kept."""
 
-    def __init__(self, store: Store, index: Index) -> None:
+    def __init__(self, store: Store, index: VaultIndex) -> None:
         self._store, self._index = store, index
 
-    async def check_notes(self) -> list[Oddity]:
+    async def check_notes(self) -> list[LintWarning]:
         """Every oddity of every note, by path."""
         return await asyncio.to_thread(self._check, sorted(path for path in self._index.paths() if path.endswith(NOTE_SUFFIXES)))
 
-    def _check(self, paths: Iterable[VaultPath]) -> list[Oddity]:
+    def _check(self, paths: Iterable[VaultPath]) -> list[LintWarning]:
         return [oddity for path in paths for oddity in self._oddities(path)]
 
-    def _oddities(self, path: VaultPath) -> list[Oddity]:
+    def _oddities(self, path: VaultPath) -> list[LintWarning]:
         try:
             data = self._store.read(path).data
             problems = [(problem.code, problem.message) for problem in parse_note(data).problems]
@@ -43,4 +43,4 @@ class Doctor:
                 )
         except ParachuteError as error:
             problems = [("unreadable", error.message)]
-        return [Oddity(path=printable(path), code=code, message=message) for code, message in problems]
+        return [LintWarning(path=printable(path), code=code, message=message) for code, message in problems]

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from parachuted.access.paths import is_hidden
-from parachuted.vault import Ignore, printable
+from parachuted.vault import IgnoreRules, printable
 from parachuted.vault.paths import name_refusal
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -32,7 +32,7 @@ _DEEPEST = 60
 _LOOKS = 3
 
 
-class Mark(NamedTuple):
+class FileStamp(NamedTuple):
     """What of a file's status changes whenever its content does. An agent can set every time but `ctime_ns`."""
 
     mtime_ns: int
@@ -41,7 +41,7 @@ class Mark(NamedTuple):
     inode: int
 
     @classmethod
-    def of(cls, status: os.stat_result) -> Mark:
+    def of(cls, status: os.stat_result) -> FileStamp:
         """The mark of a file of that status; one that was changed in this very tick of the clock equals none that is taken later."""
         ctime = status.st_ctime_ns if time.time_ns() - status.st_ctime_ns > _TICK_NS else 0
         return cls(status.st_mtime_ns, ctime, status.st_size, status.st_ino)
@@ -56,14 +56,14 @@ class StillChangingError(ReadRefusedError):
 
 
 @dataclass(slots=True, kw_only=True)
-class Walked:
+class FolderContents:
     """What is in the folder. `odd` are things that are no regular files, or have no name for a note, with what they are.
 
     `closed` are folders of which not all was seen, the empty path for the whole: nothing below them is known to be gone. `left` are
     things beginning with a dot, which are passed over.
     """
 
-    files: dict[str, Mark] = field(default_factory=dict)
+    files: dict[str, FileStamp] = field(default_factory=dict)
     odd: dict[str, str] = field(default_factory=dict)
     closed: dict[str, str] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
@@ -82,7 +82,7 @@ class HostileFolder:
         stays shut, and nothing on the way to it may be a link by now.
         """
         self._uid = uid
-        self._ignore = Ignore()
+        self._ignore = IgnoreRules()
         self._enter = _enter if is_others else _open_folder
         self._root = _open_straight(folder) if is_others else os.open(folder, _FOLDER)
 
@@ -92,13 +92,13 @@ class HostileFolder:
             os.close(self._root)
             self._root = -1
 
-    def walk(self, most: int) -> Walked:
+    def walk(self, most: int) -> FolderContents:
         """All that is in it, as far as that is no more than `most` names."""
-        walked = Walked()
+        walked = FolderContents()
         self._walk(walked, "", self._root, most, 0)
         return walked
 
-    def read(self, path: str, most: int) -> tuple[bytes, Mark]:
+    def read(self, path: str, most: int) -> tuple[bytes, FileStamp]:
         """A regular file's content, read until two looks agree, and its mark. Raises ReadRefusedError, FileNotFoundError."""
         for _ in range(_LOOKS):
             with self._opened(path) as descriptor:
@@ -109,10 +109,10 @@ class HostileFolder:
             if len(data) > most:
                 raise ReadRefusedError(_too_large(most))
             if (before.st_mtime_ns, before.st_ctime_ns, before.st_size) == (after.st_mtime_ns, after.st_ctime_ns, after.st_size):
-                return data, Mark.of(after)
+                return data, FileStamp.of(after)
         raise StillChangingError("it is still being written, and is looked at again after the next call")
 
-    def put(self, path: str, data: bytes) -> Mark:
+    def put(self, path: str, data: bytes) -> FileStamp:
         """Make it a file of that content, whatever stands there or on the way to it."""
         folder, _, name = path.rpartition("/")
         temporary = f".{secrets.token_hex(8)}.tmp"
@@ -128,7 +128,7 @@ class HostileFolder:
                 except (IsADirectoryError, NotADirectoryError, FileExistsError):
                     _clear(into, name)
                     os.rename(temporary, name, src_dir_fd=into, dst_dir_fd=into)
-                return Mark.of(os.fstat(descriptor))
+                return FileStamp.of(os.fstat(descriptor))
             except OSError:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary, dir_fd=into)
@@ -147,7 +147,7 @@ class HostileFolder:
         for name in os.listdir(self._root):  # noqa: PTH208  a descriptor
             _clear(self._root, name)
 
-    def _walk(self, walked: Walked, prefix: str, descriptor: int, most: int, depth: int) -> None:
+    def _walk(self, walked: FolderContents, prefix: str, descriptor: int, most: int, depth: int) -> None:
         folders: list[str] = []
         with os.scandir(descriptor) as entries:
             for entry in entries:
@@ -176,7 +176,7 @@ class HostileFolder:
             finally:
                 os.close(child)
 
-    def _entry(self, walked: Walked, prefix: str, entry: os.DirEntry[str], folders: list[str]) -> None:
+    def _entry(self, walked: FolderContents, prefix: str, entry: os.DirEntry[str], folders: list[str]) -> None:
         """One name of a folder, sorted to where it belongs."""
         name, path = entry.name, f"{prefix}{entry.name}"
         try:
@@ -195,7 +195,7 @@ class HostileFolder:
         elif not stat.S_ISREG(status.st_mode):
             walked.odd[path] = _kind(status.st_mode)
         elif not self._ignore.file(prefix.rstrip("/"), name):
-            walked.files[path] = Mark(status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+            walked.files[path] = FileStamp(status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
 
     @contextlib.contextmanager
     def _opened(self, path: str) -> Iterator[int]:

@@ -8,24 +8,36 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from parachuted.access.origins import Origins
-from parachuted.access.quoted import Quoted
-from parachuted.context import LEGACY_FOLDER, Move, SessionContexts, added_to, plan_moves
+from parachuted.access.quoted import QuotedPaths
+from parachuted.context import LEGACY_FOLDER, PlannedMove, SessionContexts, added_to, plan_moves
 from parachuted.errors import ParachuteError
 from parachuted.events import Bus
-from parachuted.tools.account import RUNNING, save
-from parachuted.tools.context_files import finished
-from parachuted.vault import Author, Content, History, Index, Objects, Store, VaultPath, Written, diff_of, new_id, printable
+from parachuted.history.run_account import RUNNING, save
+from parachuted.processes.uninterrupted import run_uninterrupted
+from parachuted.vault import (
+    Author,
+    FileContent,
+    History,
+    ObjectStore,
+    Store,
+    VaultIndex,
+    VaultPath,
+    WriteResult,
+    diff_of,
+    new_id,
+    printable,
+)
 
 NAME = "migration"
-Sees = Callable[[str], bool]
+CanSee = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Migrated:
+class MigrationResult:
     """What was done: the run's id (None: there was nothing to do), what became of each file, how many choices of sessions followed."""
 
     run: str | None
-    moves: tuple[Move, ...]
+    moves: tuple[PlannedMove, ...]
     sessions: int = 0
 
 
@@ -33,7 +45,7 @@ class Migration:
     """Plans and does it. One at a time."""
 
     def __init__(  # noqa: PLR0913  all that a write takes, and where texts came from
-        self, *, store: Store, objects: Objects, index: Index, history: History, sessions: SessionContexts, bus: Bus,
+        self, *, store: Store, objects: ObjectStore, index: VaultIndex, history: History, sessions: SessionContexts, bus: Bus,
         clock: Callable[[], datetime], notice: Callable[[Iterable[str]], Awaitable[None]], origins: Origins | None = None,
     ) -> None:  # fmt: skip
         self._origins = origins
@@ -41,32 +53,32 @@ class Migration:
         self._sessions, self._bus, self._clock, self._notice = sessions, bus, clock, notice
         self._turn = asyncio.Lock()
 
-    async def plan(self, sees: Sees) -> tuple[Move, ...]:
+    async def plan(self, sees: CanSee) -> tuple[PlannedMove, ...]:
         """What would be done with the files that `sees` lets see; nothing is."""
         return await asyncio.to_thread(self._plan, sees)
 
-    async def apply(self, sees: Sees) -> Migrated:
+    async def apply(self, sees: CanSee) -> MigrationResult:
         """Do it. What one file refuses is told and stops no other. Raises StorageFailedError when the history cannot be written."""
         async with self._turn:
             now = self._clock()
             author = Author(by=NAME, run=new_id("r", now), causes=(new_id("c", now),))
-            done, written = await finished(self._apply, sees, author, now)
+            done, written = await run_uninterrupted(self._apply, sees, author, now)
             if not written:
-                return Migrated(run=None, moves=done)
+                return MigrationResult(run=None, moves=done)
             await self._notice(list(dict.fromkeys(one.path for one in written)))
             moved = {move.file: move.target.folder for move in done if move.action != "refuse"}
             self._bus.publish(
                 "run.finished", run=author.run, watcher=LEGACY_FOLDER, outcome="changed", reason=_reason(done),
                 paths=list(dict.fromkeys(printable(one.path) for one in written)), cost_usd=0.0,
             )  # fmt: skip
-            return Migrated(run=author.run, moves=done, sessions=self._sessions.follow(moved))
+            return MigrationResult(run=author.run, moves=done, sessions=self._sessions.follow(moved))
 
-    def _plan(self, sees: Sees) -> tuple[Move, ...]:
+    def _plan(self, sees: CanSee) -> tuple[PlannedMove, ...]:
         moves = plan_moves(self._index, lambda path: self._store.read(path).data)
         return tuple(move for move in moves if sees(move.file) and sees(move.target) and sees(move.kept_as))
 
-    def _apply(self, sees: Sees, author: Author, now: datetime) -> tuple[tuple[Move, ...], list[Written]]:
-        moves, written = self._plan(sees), list[Written]()
+    def _apply(self, sees: CanSee, author: Author, now: datetime) -> tuple[tuple[PlannedMove, ...], list[WriteResult]]:
+        moves, written = self._plan(sees), list[WriteResult]()
         if all(move.action == "refuse" for move in moves):
             return moves, written
         self._save(author, now, moves, written, outcome=RUNNING)
@@ -81,7 +93,7 @@ class Migration:
         self._save(author, now, done, written, outcome="changed" if written else "unchanged")
         return tuple(done), written
 
-    def _move(self, move: Move, author: Author, written: list[Written]) -> None:
+    def _move(self, move: PlannedMove, author: Author, written: list[WriteResult]) -> None:
         old = self._store.read(move.file, keep=True)
         if self._index.get(move.target) is None and not any(one.path == move.target for one in written):
             written.append(self._store.create(move.target, old.data, author))
@@ -92,11 +104,11 @@ class Migration:
                 written.append(self._added(move, data, author, present.digest, old))
         self._store.move(move.file, move.kept_as, author, base=old.digest)
         written += [
-            Written(path=move.kept_as, before=None, after=old.digest),
-            Written(path=move.file, before=old.digest, after=None),
+            WriteResult(path=move.kept_as, before=None, after=old.digest),
+            WriteResult(path=move.file, before=old.digest, after=None),
         ]
 
-    def _added(self, move: Move, data: bytes, author: Author, base: str, old: Content) -> Written:
+    def _added(self, move: PlannedMove, data: bytes, author: Author, base: str, old: FileContent) -> WriteResult:
         """A note that takes in another one's text is no more to be trusted than that."""
         if self._origins is None:
             return self._store.replace(move.target, data, author, base=base)
@@ -105,7 +117,7 @@ class Migration:
             told(written.after)
         return written
 
-    def _save(self, author: Author, now: datetime, moves: Iterable[Move], written: Iterable[Written], *, outcome: str) -> None:
+    def _save(self, author: Author, now: datetime, moves: Iterable[PlannedMove], written: Iterable[WriteResult], *, outcome: str) -> None:
         ended, moves = None if outcome == RUNNING else self._clock().isoformat(), tuple(moves)
         document: dict[str, object] = {
             "id": author.run,
@@ -133,17 +145,17 @@ class Migration:
         }
         save(self._history, document)
 
-    def _wrote(self, written: Written) -> dict[str, object]:
+    def _wrote(self, written: WriteResult) -> dict[str, object]:
         before, after = (b"" if digest is None else self._objects.get(digest) or b"" for digest in (written.before, written.after))
         return {
             "path": printable(written.path), "before": written.before, "after": written.after, "diff": diff_of(before, after, written.path)
         }  # fmt: skip
 
 
-def _quoted(moves: Iterable[Move]) -> Quoted:
-    return Quoted(printable(path) for move in moves for path in (move.file, move.target, move.kept_as))
+def _quoted(moves: Iterable[PlannedMove]) -> QuotedPaths:
+    return QuotedPaths(printable(path) for move in moves for path in (move.file, move.target, move.kept_as))
 
 
-def _reason(moves: Iterable[Move]) -> str:
+def _reason(moves: Iterable[PlannedMove]) -> str:
     files = [VaultPath(move.file).name for move in moves if move.action != "refuse"]
     return f"old context files were moved into folders: {', '.join(printable(name) for name in files[:10])}{', ...' if files[10:] else ''}"

@@ -16,7 +16,7 @@ from parachuted.vault import (
     Note,
     Store,
     VaultPath,
-    Written,
+    WriteResult,
     leads_straight,
     links_in,
     name_key,
@@ -28,11 +28,11 @@ from parachuted.vault import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class MoveResult:
     """What a move did: the note's new place, the notes that were rewritten, and how many links could not be."""
 
-    written: Written
-    rewritten: tuple[Written, ...]
+    written: WriteResult
+    rewritten: tuple[WriteResult, ...]
     left: int
 
 
@@ -59,7 +59,7 @@ class FileNames:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rewriting:
+class LinkRewrites:
     """What a move means for links: pure. `are_all`: whether `before` and `after` are all files of the vault."""
 
     source: str
@@ -120,14 +120,14 @@ class Mover:
     def move(
         self, source: VaultPath, target: VaultPath, author: Author, *,
         base: str | None, files: Iterable[str], may_write: Callable[[str], bool], are_all: bool = True,
-    ) -> Moved:  # fmt: skip
+    ) -> MoveResult:  # fmt: skip
         """Move the note and rewrite links, each note a write of its own, in those that `may_write` allows.
 
         `files` are all files of the vault, or, where they are not (`are_all`), all that exist for the caller. Raises ConflictError when the
         target is taken, or the note is not of digest `base`.
         """
         before = FileNames({source, *files})
-        rewriting = Rewriting(source=source, target=target, before=before, after=before.moved(source, target), are_all=are_all)
+        rewriting = LinkRewrites(source=source, target=target, before=before, after=before.moved(source, target), are_all=are_all)
         sources = rewriting.sources(self._linking)
         written = self._store.move(source, target, author, base=base)
         rewritten, left = [], 0
@@ -135,9 +135,9 @@ class Mover:
             done, stays = self._rewrite(VaultPath(note), rewriting, author, may_write=may_write(note))
             rewritten += [done] if done is not None and done.changed else []
             left += stays
-        return Moved(written=written, rewritten=tuple(rewritten), left=left)
+        return MoveResult(written=written, rewritten=tuple(rewritten), left=left)
 
-    def _rewrite(self, path: VaultPath, rewriting: Rewriting, author: Author, *, may_write: bool) -> tuple[Written | None, int]:
+    def _rewrite(self, path: VaultPath, rewriting: LinkRewrites, author: Author, *, may_write: bool) -> tuple[WriteResult | None, int]:
         place = VaultPath(rewriting.target) if path == rewriting.source else path
         wanted = 0
         try:

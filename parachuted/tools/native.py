@@ -14,15 +14,15 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
 from parachuted.access.paths import is_control, is_hidden
 from parachuted.agents import ToolResult
-from parachuted.agents.job import AfterCall, Box, Native
+from parachuted.agents.job import NativeCallResult, NativeTools, RunSandbox
 from parachuted.errors import StorageFailedError
-from parachuted.grants.agent_grant import AgentGrant
+from parachuted.tools.agent_hooks import AgentHooks
 from parachuted.tools.audited import RunAudit
 from parachuted.tools.checkout import Checkout
-from parachuted.tools.hooked import AgentHooks
 from parachuted.tools.hostile_folder import shown
 
 log = logging.getLogger(__name__)
@@ -41,11 +41,11 @@ CommandGate = Callable[[str, bool | tuple[str, ...]], str | None]
 
 
 def make_native(
-    *, grant: AgentGrant, box: Box, checkout: Checkout, taint: Taint, hooks: AgentHooks, audit: RunAudit, check_command: CommandGate
-) -> Native:  # fmt: skip
-    """The CLI's own tools of one run. `check_command` says what is wrong with a shell command, as grants/bash_rules.py does."""
+    *, grant: Grant, box: RunSandbox, checkout: Checkout, taint: Taint, hooks: AgentHooks, audit: RunAudit, check_command: CommandGate
+) -> NativeTools:  # fmt: skip
+    """The CLI's own tools of one run. `check_command` says what is wrong with a shell command, as access/bash_rules.py does."""
     gate = _Gate(grant=grant, checkout=checkout, taint=taint, hooks=hooks, audit=audit, check_command=check_command)
-    return Native(tools=grant.native, box=box, before=gate.before, after=gate.after)
+    return NativeTools(tools=grant.native, box=box, before=gate.before, after=gate.after)
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class _Call:
 class _Gate:
     """One run's."""
 
-    grant: AgentGrant
+    grant: Grant
     checkout: Checkout
     taint: Taint
     hooks: AgentHooks
@@ -92,7 +92,7 @@ class _Gate:
             self._waiting[_key(name, arguments)].append(_Call(use, time.perf_counter(), context))
         return None
 
-    async def after(self, name: str, arguments: Mapping[str, object], result: ToolResult) -> AfterCall:
+    async def after(self, name: str, arguments: Mapping[str, object], result: ToolResult) -> NativeCallResult:
         """What the agent is to know of what became of the call, and what it reads as its answer where hooks replaced it."""
         call = self._begun(name, arguments)
         took = (time.perf_counter() - call.began) * 1000
@@ -103,7 +103,7 @@ class _Gate:
         result = replace(result, response=_in_shown_places(result.response, self.hooks))
         decision = await self.hooks.after_call(name, _told(arguments, self.hooks), call.use, result, took)
         context = "\n\n".join(text for text in (said, *call.context, *decision.context) if text)
-        return AfterCall(context=context, output=decision.updated_output)
+        return NativeCallResult(context=context, output=decision.updated_output)
 
     async def _checked_in(self, name: str) -> str:
         try:
@@ -124,7 +124,7 @@ class _Gate:
 
 
 def call_objection(
-    name: str, arguments: Mapping[str, object], grant: AgentGrant, taint: Taint, check_command: CommandGate
+    name: str, arguments: Mapping[str, object], grant: Grant, taint: Taint, check_command: CommandGate
 ) -> str | None:  # fmt: skip
     """Why that call of a native tool may not be made, hooks aside. Pure, but for what `check_command` does."""
     if name not in grant.native:
@@ -138,7 +138,7 @@ def call_objection(
     return _place_objection(name, arguments, grant)
 
 
-def _bash_objection(arguments: Mapping[str, object], grant: AgentGrant, check_command: CommandGate) -> str | None:
+def _bash_objection(arguments: Mapping[str, object], grant: Grant, check_command: CommandGate) -> str | None:
     command = arguments.get("command")
     if not isinstance(command, str):
         return "command must be a text"
@@ -147,7 +147,7 @@ def _bash_objection(arguments: Mapping[str, object], grant: AgentGrant, check_co
     return check_command(command, grant.bash)
 
 
-def _place_objection(name: str, arguments: Mapping[str, object], grant: AgentGrant) -> str | None:
+def _place_objection(name: str, arguments: Mapping[str, object], grant: Grant) -> str | None:
     """File tools work on the copy of the notes. A link that leads elsewhere leads to the container's own, which holds nothing."""
     for field_name in _PLACES:
         place = arguments.get(field_name)
@@ -161,7 +161,7 @@ def _place_objection(name: str, arguments: Mapping[str, object], grant: AgentGra
     return None
 
 
-def _objection_to(name: str, place: str, grant: AgentGrant) -> str | None:
+def _objection_to(name: str, place: str, grant: Grant) -> str | None:
     root = next((one for one in _READABLE if place == one or place.startswith(f"{one}/")), None)
     if root is None or (name in _WRITERS and root == "/outside"):
         return f"{shown(place)} is not among the notes, which are under {VAULT}"

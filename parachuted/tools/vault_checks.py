@@ -6,8 +6,8 @@ import os
 import stat
 from collections.abc import Iterable
 
-from parachuted.events.audit_file import FOLDER, AuditFolder, Head
-from parachuted.events.audit_verify import verify
+from parachuted.audit.files import FOLDER, AuditFolder, ChainHeadFile
+from parachuted.audit.verify import verify
 from parachuted.vault import VaultRoot, printable
 from parachuted.vault.conflicts import conflict_line, is_conflict_copy
 from parachuted.vault.root import read_all
@@ -17,7 +17,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _LARGEST = 64 << 20
 
 
-def check_control_folder(root: VaultRoot, audit: AuditFolder, head: Head) -> dict[str, str]:
+def check_control_folder(root: VaultRoot, audit: AuditFolder, head: ChainHeadFile) -> dict[str, str]:
     """What is wrong with the vault's `.parachute/`, by subject. Blocks on the disk, as long as reading the whole audit takes."""
     found: dict[str, str] = {}
     for folder in (CONTROL_FOLDER, FOLDER):

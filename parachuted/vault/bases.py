@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from parachuted.vault.history import History
-from parachuted.vault.objects import Objects
+from parachuted.vault.objects import ObjectStore
 from parachuted.vault.root import digest_of
 from parachuted.vault.trail import trail_of
 
-Sees: TypeAlias = Callable[[str], bool]
+PathPredicate: TypeAlias = Callable[[str], bool]
 
 
-class Bases:
+class KnownBases:
     """Asked by the one writer, and by who else merges. Blocks on the disk; threads may share it."""
 
-    def __init__(self, objects: Objects, history: History) -> None:
+    def __init__(self, objects: ObjectStore, history: History) -> None:
         self._objects, self._history = objects, history
 
-    def text(self, path: str, digest: str, sees: Sees | None = None) -> bytes | None:
+    def text(self, path: str, digest: str, sees: PathPredicate | None = None) -> bytes | None:
         """The kept text of that digest, if it stood at that path, or, where `sees` sees them, at a path that the file had before. Raises
         StorageFailedError.
         """
@@ -44,7 +44,7 @@ class Bases:
     def _stood(self, path: str, digest: str) -> bool:
         return self._objects.has_stood(path, digest) or self._history.knows_text(path, digest)
 
-    def _stood_before(self, path: str, digest: str, sees: Sees | None) -> bool:
+    def _stood_before(self, path: str, digest: str, sees: PathPredicate | None) -> bool:
         if sees is None:
             return False
         places = {version.path for version in trail_of(self._history, path)} - {path}

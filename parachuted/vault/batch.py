@@ -16,30 +16,30 @@ from datetime import datetime
 
 from parachuted.errors import ParachuteError, StorageFailedError
 from parachuted.vault import swap
-from parachuted.vault.bases import Bases
+from parachuted.vault.bases import KnownBases
+from parachuted.vault.edit_request import EditRequest, MergeDecision, decide_all
 from parachuted.vault.history import Author, History, Write
-from parachuted.vault.late import Late, is_being_written
-from parachuted.vault.objects import Objects
+from parachuted.vault.late_writes import LateWrites, is_being_written
+from parachuted.vault.objects import ObjectStore
 from parachuted.vault.paths import VaultPath
 from parachuted.vault.root import VaultRoot, digest_of, let_go, named_errors
-from parachuted.vault.together import Decided, Wish, decide_all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Edits:
+class EditBatch:
     """What several callers want of one note, in their order."""
 
     path: VaultPath
-    wishes: Sequence[Wish]
+    wishes: Sequence[EditRequest]
     author: Author
 
 
 @dataclass(slots=True, kw_only=True)
-class Done:
+class BatchResult:
     """What became of one note: it holds what was `decided`, or `error` says why nothing was written."""
 
     write: Write
-    decided: Decided
+    decided: MergeDecision
     error: ParachuteError | None = None
 
 
@@ -49,7 +49,7 @@ class _Turn:
 
     number: int
     write: Write
-    decided: Decided
+    decided: MergeDecision
     before: bytes
     folder: int
     name: str
@@ -61,20 +61,20 @@ class _Turn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class WriteBatch:
     """The writer's parts, lent by it while nobody else writes. `take_back` undoes what a failed write left; `wrote` is told of each."""
 
     root: VaultRoot
-    objects: Objects
-    bases: Bases
+    objects: ObjectStore
+    bases: KnownBases
     history: History
-    late: Late
+    late: LateWrites
     clock: Callable[[], datetime]
     resolve: Callable[[VaultPath], VaultPath]
     take_back: Callable[[Write], None]
     wrote: Callable[[Write], None]
 
-    def edit(self, notes: Sequence[Edits]) -> list[Done | None]:
+    def edit(self, notes: Sequence[EditBatch]) -> list[BatchResult | None]:
         """Write all that can be written together; None: nothing was done to that note, it is to be written alone."""
         with contextlib.ExitStack() as stack:
             turns = self._recorded(self._begun(notes, stack))
@@ -84,13 +84,13 @@ class Batch:
                 for turn in turns:
                     if not turn.is_over and turn.write.state != "done":
                         self._fail(turn)
-            answers: list[Done | None] = [None] * len(notes)
+            answers: list[BatchResult | None] = [None] * len(notes)
             for turn in turns:
                 if turn.error is not None or not turn.is_over:
-                    answers[turn.number] = Done(write=turn.write, decided=turn.decided, error=turn.error)
+                    answers[turn.number] = BatchResult(write=turn.write, decided=turn.decided, error=turn.error)
             return answers
 
-    def _begun(self, notes: Sequence[Edits], stack: contextlib.ExitStack) -> list[_Turn]:
+    def _begun(self, notes: Sequence[EditBatch], stack: contextlib.ExitStack) -> list[_Turn]:
         folders: dict[str, int] = {}
         turns: dict[VaultPath, _Turn] = {}
         for number, edits in enumerate(notes):
@@ -190,5 +190,5 @@ def _going(turns: Sequence[_Turn]) -> list[_Turn]:
     return [turn for turn in turns if not turn.is_over]
 
 
-def _operation(wishes: Sequence[Wish]) -> str:
+def _operation(wishes: Sequence[EditRequest]) -> str:
     return type(wishes[0].edit).__name__ if len(wishes) == 1 else "Several"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pyromark
 from pyromark.event import Event, Range
 
-from parachuted.vault.bounded_yaml import Problem
+from parachuted.vault.bounded_yaml import NoteProblem
 
 MAX_MARKS = 1_000_000
 MAX_DEPTH = 200
@@ -28,7 +28,7 @@ _TOO_DEEP = re.compile(
 )
 
 
-class Block(NamedTuple):
+class MarkdownBlock(NamedTuple):
     """A top-level block: from its first mark, indent left out, to its end. `kind` is the parser's name, `level` a heading's, else 0."""
 
     kind: str
@@ -42,10 +42,10 @@ class MarkdownRefusedError(Exception):
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
-        self.problem = Problem(code=code, message=message)
+        self.problem = NoteProblem(code=code, message=message)
 
 
-def read_blocks(data: bytes, start: int, stop: int) -> Iterator[Block]:
+def read_blocks(data: bytes, start: int, stop: int) -> Iterator[MarkdownBlock]:
     """The blocks from `start`, the beginning of a line (or the byte after a byte order mark), to `stop`, in order.
 
     Raises MarkdownRefusedError where parsing would take too much memory or time.
@@ -58,7 +58,7 @@ def read_blocks(data: bytes, start: int, stop: int) -> Iterator[Block]:
         if place["start"] >= end and tag is not None:
             end = place["end"]
             kind, level = _kind(tag)
-            yield Block(kind, level, start + place["start"], start + end)
+            yield MarkdownBlock(kind, level, start + place["start"], start + end)
 
 
 def _check_bounds(text: bytes) -> None:

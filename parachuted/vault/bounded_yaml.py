@@ -28,7 +28,7 @@ _ENDS = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class NoteProblem:
     """An oddity found while reading: `code` is for programs, `message` a sentence for people."""
 
     code: str
@@ -40,7 +40,7 @@ class YamlRefusedError(Exception):
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
-        self.problem = Problem(code=code, message=message)
+        self.problem = NoteProblem(code=code, message=message)
 
     @property
     def line(self) -> int | None:
@@ -116,7 +116,7 @@ def expand_aliases(events: list[yaml.Event]) -> list[yaml.Event]:
 
 def read_value(
     events: list[yaml.Event], *, convert: Callable[[str], Any] = str
-) -> tuple[YamlValue, tuple[Problem, ...]]:  # fmt: skip
+) -> tuple[YamlValue, tuple[NoteProblem, ...]]:  # fmt: skip
     """The value that the events spell, with what is odd in it. Of a key given twice the last counts.
 
     All scalars are text, but for what `convert` makes of those that are neither keys nor quoted.
@@ -210,7 +210,7 @@ class _Builder:
     """Walks the events once. Recursion is safe: the depth is bounded already."""
 
     def __init__(self, events: list[yaml.Event], convert: Callable[[str], Any]) -> None:
-        self.problems: dict[str, Problem] = {}
+        self.problems: dict[str, NoteProblem] = {}
         self._convert = convert
         self._events = events
         self._at = 0
@@ -261,4 +261,4 @@ class _Builder:
         return str(event.value)
 
     def _report(self, code: str, message: str) -> None:
-        self.problems.setdefault(message, Problem(code=code, message=message))
+        self.problems.setdefault(message, NoteProblem(code=code, message=message))

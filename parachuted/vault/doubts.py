@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from parachuted.vault.blocks import Block, read_blocks
-from parachuted.vault.bounded_yaml import Problem
+from parachuted.vault.blocks import MarkdownBlock, read_blocks
+from parachuted.vault.bounded_yaml import NoteProblem
 
 _RAW_TAG = re.compile(rb"<(script|pre|style|textarea)(?=[ \t\r\n>]|\Z)", re.IGNORECASE)
 _CLOSE_RAW = re.compile(rb"</(script|pre|style|textarea)>", re.IGNORECASE)
@@ -23,15 +23,15 @@ _INDENTED = re.compile(rb" {4}| {0,3}\t")
 _MARKER = re.compile(rb" {0,3}(?:>|(?:[-+*]|\d{1,9}[.)])(?:[ \t]|\Z))")
 
 
-class Doubt(NamedTuple):
+class DoubtfulPart(NamedTuple):
     """A part of a note, as byte offsets, that may hold other headings than the outline says. `problem` says how to settle it."""
 
-    problem: Problem
+    problem: NoteProblem
     start: int
     stop: int
 
 
-def find_doubt(block: Block, data: bytes) -> Doubt | None:
+def find_doubt(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
     """What may be read otherwise in this top-level block."""
     if block.kind == "Heading":
         return _table_or_heading(block, data) or _below_definition(block, data)
@@ -44,7 +44,7 @@ def find_doubt(block: Block, data: bytes) -> Doubt | None:
     return _underline_below_list(block, data) if block.kind in {"List", "BlockQuote"} else None
 
 
-def find_left_open(block: Block, data: bytes) -> Doubt | None:
+def find_left_open(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
     """That the note's last block, a fence or a piece of HTML, was never closed: a heading put below it would be part of it."""
     if block.kind not in {"Fenced", "HtmlBlock"}:
         return None
@@ -61,19 +61,19 @@ def find_left_open(block: Block, data: bytes) -> Doubt | None:
     else:
         code, what, way = "unclosed-html", "piece of HTML", "its end"
     message = f"the {what} at line {line} is never closed, so all that follows counts as part of it; close it with {way}"
-    return Doubt(Problem(code=code, message=message), block.start, len(data))
+    return DoubtfulPart(NoteProblem(code=code, message=message), block.start, len(data))
 
 
-def _table_or_heading(block: Block, data: bytes) -> Doubt | None:
+def _table_or_heading(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
     text = data[block.start : block.stop]
     if b"|" not in text or not any(map(_is_table_rule, text.splitlines()[1:-1])):
         return None
     where = f"the table at line {_line(data, block.start)} has a line of dashes or equals signs below it"
     message = f"{where} and so is a heading to some readers; put a blank line between them"
-    return Doubt(Problem(code="table-or-heading", message=message), block.start, block.stop)
+    return DoubtfulPart(NoteProblem(code="table-or-heading", message=message), block.start, block.stop)
 
 
-def _below_definition(block: Block, data: bytes) -> Doubt | None:
+def _below_definition(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
     """Right below a link definition, an indented line, a tag or a bare list marker is text to CommonMark; some see another block begin."""
     start = _line_start(block, data)
     above = data.rfind(b"\n", 0, max(start - 1, 0)) + 1
@@ -82,10 +82,10 @@ def _below_definition(block: Block, data: bytes) -> Doubt | None:
         return None
     below = _BLANK_LINE.search(data, block.stop - 1)
     message = f"line {_line(data, start)} stands right below a link's definition, where readers differ; put a blank line above it"
-    return Doubt(Problem(code="below-definition", message=message), start, below.start() + 1 if below else len(data))
+    return DoubtfulPart(NoteProblem(code="below-definition", message=message), start, below.start() + 1 if below else len(data))
 
 
-def _line_start(block: Block, data: bytes) -> int:
+def _line_start(block: MarkdownBlock, data: bytes) -> int:
     return max(data.rfind(b"\n", 0, block.start), data.rfind(b"\r", 0, block.start)) + 1
 
 
@@ -93,7 +93,7 @@ def _is_table_rule(line: bytes) -> bool:
     return b"|" in line and b"-" in line and not line.strip(b"|-: \t")
 
 
-def _crossed_tags(block: Block, data: bytes) -> Doubt | None:
+def _crossed_tags(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
     """Any of the four closing tags ends such a block in CommonMark, only its own in the kept parser."""
     tag = _RAW_TAG.match(data, block.start, block.stop)
     closing = _CLOSE_RAW.search(data, block.start, block.stop) if tag else None
@@ -103,10 +103,10 @@ def _crossed_tags(block: Block, data: bytes) -> Doubt | None:
     message = (
         f"the <{name}> at line {_line(data, block.start)} is ended by another tag, {closing[0].decode()}; close it with </{name}> first"
     )
-    return Doubt(Problem(code="crossed-tags", message=message), block.start, block.stop)
+    return DoubtfulPart(NoteProblem(code="crossed-tags", message=message), block.start, block.stop)
 
 
-def _rule_below_definition(block: Block, data: bytes) -> Doubt | None:
+def _rule_below_definition(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
     """Dashes right below a link definition are a rule in the kept parser and text in cmark, so an underline may follow, or HTML may not."""
     definition = data.rfind(b"]:", max(block.start - _NEAR, 0), block.start)
     between = _with_lf(data[definition : block.start]) + b"x" if definition >= 0 else b"\n\n"
@@ -118,7 +118,7 @@ def _rule_below_definition(block: Block, data: bytes) -> Doubt | None:
     if b"<" not in run and not _UNDERLINE.search(run) and (blank or len(below) < _NEAR):
         return None
     message = f"line {_line(data, block.start)} is a rule to some readers and text to others; put a blank line above it"
-    return Doubt(Problem(code="rule-below-definition", message=message), block.start, block.stop + len(run))
+    return DoubtfulPart(NoteProblem(code="rule-below-definition", message=message), block.start, block.stop + len(run))
 
 
 def _with_lf(data: bytes) -> bytes:
@@ -126,7 +126,7 @@ def _with_lf(data: bytes) -> bytes:
     return data.replace(b"\r\n", b" \n").replace(b"\r", b"\n")
 
 
-def _underline_below_list(block: Block, data: bytes) -> Doubt | None:
+def _underline_below_list(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
     start = data.rfind(b"\n", 0, block.start) + 1
     stop = _line_stop(data, _line_stop(data, block.stop - 1))
     text = _with_lf(data[start:stop])
@@ -135,7 +135,7 @@ def _underline_below_list(block: Block, data: bytes) -> Doubt | None:
         return None
     end = start + found
     message = f"line {_line(data, end)} may underline a heading or end a list or quote; put a blank line above it"
-    return Doubt(Problem(code="underline-below-list", message=message), block.start, max(block.stop, end))
+    return DoubtfulPart(NoteProblem(code="underline-below-list", message=message), block.start, max(block.stop, end))
 
 
 def _end_of_underline(text: bytes) -> int | None:

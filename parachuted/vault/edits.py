@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.vault.frontmatter import BOM, MAX_NOTE_BYTES, Span
-from parachuted.vault.keys import Value, delete_key, set_key
+from parachuted.vault.frontmatter_keys import FrontmatterInput, delete_key, set_key
 from parachuted.vault.note import Note, Section, parse_note, plain_title
 
 _BLANK = b" \t\r\n"
@@ -65,7 +65,7 @@ class SetKey:
     """Give a top-level frontmatter key a value; the key, and the frontmatter, are added where they are missing."""
 
     key: str
-    value: Value
+    value: FrontmatterInput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

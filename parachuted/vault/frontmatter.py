@@ -14,7 +14,7 @@ import yaml
 
 from parachuted.vault.bounded_yaml import (
     MAX_BYTES,
-    Problem,
+    NoteProblem,
     YamlRefusedError,
     YamlValue,
     expand_aliases,
@@ -30,10 +30,10 @@ from parachuted.vault.scalars import kind_of
 __all__ = [
     "BOM",
     "MAX_NOTE_BYTES",
-    "Block",
-    "Key",
-    "Matter",
-    "Problem",
+    "FrontmatterBlock",
+    "FrontmatterKey",
+    "FrontmatterValues",
+    "NoteProblem",
     "Span",
     "declared_watch",
     "find_block",
@@ -69,7 +69,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class FrontmatterKey:
     """A top-level key: `span` is its whole lines with its value's, `value` the bytes of a value that is one scalar on the key's line.
 
     `comment`: the one beside the value, on its last line; of a list or a text in lines below the key, the one on the key's line.
@@ -82,7 +82,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class FrontmatterBlock:
     """Where the frontmatter is: `span` between its two lines, `stop` after the second; `unterminated` when that one is missing."""
 
     span: Span
@@ -91,20 +91,20 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Matter:
+class FrontmatterValues:
     """What a block says. `readable`: it is a YAML mapping, so values and keys are exact; else keys are told by their lines.
 
     `tangled`: keys and lines do not go together, so no key can be changed by changing lines.
     """
 
     values: Mapping[str, YamlValue] = field(default_factory=dict)
-    keys: tuple[Key, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    keys: tuple[FrontmatterKey, ...] = ()
+    problems: tuple[NoteProblem, ...] = ()
     readable: bool = True
     tangled: bool = False
 
 
-def find_block(data: bytes) -> Block | None:
+def find_block(data: bytes) -> FrontmatterBlock | None:
     """The frontmatter's place, or None where the note does not begin with a line `---`. `...`, which ends a YAML document, ends it too."""
     opening = _OPEN.match(data)
     if opening is None:
@@ -112,11 +112,11 @@ def find_block(data: bytes) -> Block | None:
     start = opening.end()
     closing = _CLOSE.search(data, start - 1)
     if closing is None:
-        return Block(span=Span(start=start, stop=start), stop=start, unterminated=True)
-    return Block(span=Span(start=start, stop=closing.start() + 1), stop=closing.end())
+        return FrontmatterBlock(span=Span(start=start, stop=start), stop=start, unterminated=True)
+    return FrontmatterBlock(span=Span(start=start, stop=closing.start() + 1), stop=closing.end())
 
 
-def read_block(data: bytes, span: Span) -> Matter:
+def read_block(data: bytes, span: Span) -> FrontmatterValues:
     """The keys and values of the block at `span`. Never raises on content."""
     block = data[span.start : span.stop]
     try:
@@ -127,10 +127,10 @@ def read_block(data: bytes, span: Span) -> Matter:
         return _matter(events, text, span)
     except YamlRefusedError as refusal:
         keys, tangled = keys_by_line(data, span)
-        return Matter(keys=keys, problems=(refusal.problem,), readable=False, tangled=tangled)
+        return FrontmatterValues(keys=keys, problems=(refusal.problem,), readable=False, tangled=tangled)
 
 
-def keys_by_line(data: bytes, span: Span) -> tuple[tuple[Key, ...], bool]:
+def keys_by_line(data: bytes, span: Span) -> tuple[tuple[FrontmatterKey, ...], bool]:
     """The keys of a block as its lines show them, YAML or not, and whether some lines belong to none.
 
     A key begins a line and has the lines below it that are indented or begin with a dash.
@@ -149,7 +149,7 @@ def keys_by_line(data: bytes, span: Span) -> tuple[tuple[Key, ...], bool]:
             if starts:
                 starts[-1] = (*starts[-1][:2], stop)
         at = stop
-    return tuple(Key(name=name, span=Span(start=start, stop=stop)) for name, start, stop in starts), tangled
+    return tuple(FrontmatterKey(name=name, span=Span(start=start, stop=stop)) for name, start, stop in starts), tangled
 
 
 def key_source(data: bytes, line: int) -> bytes | None:
@@ -159,7 +159,7 @@ def key_source(data: bytes, line: int) -> bytes | None:
     return data[line : key.end()] if key else None
 
 
-def declared_watch(data: bytes) -> tuple[tuple[str, ...], tuple[Problem, ...]]:
+def declared_watch(data: bytes) -> tuple[tuple[str, ...], tuple[NoteProblem, ...]]:
     """The texts under `watch:` in the frontmatter, and what is wrong with them; YAML is read only where `watch:` occurs in the block.
 
     A note's beginning is enough, if it holds the whole frontmatter.
@@ -180,17 +180,17 @@ def declared_watch(data: bytes) -> tuple[tuple[str, ...], tuple[Problem, ...]]:
         return (), (_does_not_count(refusal.problem),)
 
 
-def _does_not_count(problem: Problem) -> Problem:
-    return Problem(code=problem.code, message=f"its `watch:` does not count: {problem.message}")
+def _does_not_count(problem: NoteProblem) -> NoteProblem:
+    return NoteProblem(code=problem.code, message=f"its `watch:` does not count: {problem.message}")
 
 
 def _too_large() -> YamlRefusedError:
     return YamlRefusedError("frontmatter-too-large", f"the frontmatter is larger than {MAX_BYTES // 1024} KB and was not read")
 
 
-def unterminated_problem() -> Problem:
+def unterminated_problem() -> NoteProblem:
     """What is said of a note whose first line opens a frontmatter that nothing closes."""
-    return Problem(code="frontmatter-unterminated", message="the note begins with a line --- but no second one closes it")
+    return NoteProblem(code="frontmatter-unterminated", message="the note begins with a line --- but no second one closes it")
 
 
 def _decode(block: bytes) -> str:
@@ -200,18 +200,18 @@ def _decode(block: bytes) -> str:
         raise YamlRefusedError("frontmatter-not-utf8", f"the frontmatter is not UTF-8 (its byte {error.start})") from error
 
 
-def _matter(events: list[yaml.Event], text: str, span: Span) -> Matter:
+def _matter(events: list[yaml.Event], text: str, span: Span) -> FrontmatterValues:
     if not events:
-        return Matter()
+        return FrontmatterValues()
     value, problems = read_value(expand_aliases(events))
     if not isinstance(value, dict):
-        problem = Problem(code="frontmatter-not-mapping", message="the frontmatter is not `key: value` lines; it was kept as it is")
-        return Matter(problems=(*problems, problem), readable=False, tangled=True)
+        problem = NoteProblem(code="frontmatter-not-mapping", message="the frontmatter is not `key: value` lines; it was kept as it is")
+        return FrontmatterValues(problems=(*problems, problem), readable=False, tangled=True)
     keys = [] if getattr(events[0], "flow_style", False) else _keys_by_events(events, text, span.start)
     if (not keys and value) or any(a.span.stop > b.span.start for a, b in pairwise(keys)):
-        problem = Problem(code="frontmatter-tangled", message="keys of the frontmatter share a line, so they cannot be changed singly")
-        return Matter(values=value, problems=(*problems, problem), tangled=True)
-    return Matter(values=value, keys=tuple(keys), problems=problems)
+        problem = NoteProblem(code="frontmatter-tangled", message="keys of the frontmatter share a line, so they cannot be changed singly")
+        return FrontmatterValues(values=value, problems=(*problems, problem), tangled=True)
+    return FrontmatterValues(values=value, keys=tuple(keys), problems=problems)
 
 
 def _pairs(events: list[yaml.Event]) -> Iterator[tuple[list[yaml.Event], list[yaml.Event]]]:
@@ -224,11 +224,11 @@ def _pairs(events: list[yaml.Event]) -> Iterator[tuple[list[yaml.Event], list[ya
         at = stop
 
 
-def _watch_texts(events: list[yaml.Event]) -> tuple[tuple[str, ...], tuple[Problem, ...]]:
+def _watch_texts(events: list[yaml.Event]) -> tuple[tuple[str, ...], tuple[NoteProblem, ...]]:
     if not events or not isinstance(events[0], yaml.MappingStartEvent):
         return (), ()
     found: list[str] = []
-    problems: list[Problem] = []
+    problems: list[NoteProblem] = []
     for key, value in _pairs(events):
         if isinstance(key[0], yaml.ScalarEvent) and key[0].value == "watch":
             found, problems = [], []  # of a key given twice the last counts
@@ -248,7 +248,7 @@ def _items(value: list[yaml.Event]) -> Iterator[yaml.Event]:
         at = node_stop(value, at)
 
 
-def _take_watch(item: yaml.Event, found: list[str], problems: list[Problem]) -> None:
+def _take_watch(item: yaml.Event, found: list[str], problems: list[NoteProblem]) -> None:
     if not isinstance(item, yaml.ScalarEvent):
         problems.append(_no_watch("a list or a map", hint='; write it in quotes, such as "status:open" or "People/Ann.md"'))
         return
@@ -264,16 +264,16 @@ def _take_watch(item: yaml.Event, found: list[str], problems: list[Problem]) -> 
         found.append(item.value)
 
 
-def _no_watch(what: str, hint: str = "") -> Problem:
-    return Problem(code="watch-not-text", message=f"`watch:` takes texts; one that is {what} was ignored{hint}")
+def _no_watch(what: str, hint: str = "") -> NoteProblem:
+    return NoteProblem(code="watch-not-text", message=f"`watch:` takes texts; one that is {what} was ignored{hint}")
 
 
-def _keys_by_events(events: list[yaml.Event], text: str, base: int) -> list[Key]:
+def _keys_by_events(events: list[yaml.Event], text: str, base: int) -> list[FrontmatterKey]:
     data, offset = text.encode(), _Offsets(text)
     return [_key(key[0], value, data, offset, base) for key, value in _pairs(events) if isinstance(key[0], yaml.ScalarEvent)]
 
 
-def _key(key: yaml.ScalarEvent, value: list[yaml.Event], data: bytes, offset: _Offsets, base: int) -> Key:
+def _key(key: yaml.ScalarEvent, value: list[yaml.Event], data: bytes, offset: _Offsets, base: int) -> FrontmatterKey:
     line = data.rfind(b"\n", 0, offset.bytes(start_of(key))) + 1
     colon = offset.bytes(stop_of(key))
     start = offset.bytes(start_of(value[0]))
@@ -286,7 +286,7 @@ def _key(key: yaml.ScalarEvent, value: list[yaml.Event], data: bytes, offset: _O
     is_below = _is_block(last) or getattr(value[0], "flow_style", None) is False
     is_scalar = isinstance(value[0], yaml.ScalarEvent | yaml.AliasEvent)
     comment = _HEADER_COMMENT.match(data, colon) if is_below else _COMMENT.match(data, stop)
-    return Key(
+    return FrontmatterKey(
         name=str(key.value),
         span=Span(start=base + line, stop=base + end),
         value=Span(start=base + start, stop=base + stop) if is_scalar and not is_below and b"\n" not in data[line:stop] else None,

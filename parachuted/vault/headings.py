@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from parachuted.vault.blocks import Block, MarkdownRefusedError, read_blocks
-from parachuted.vault.bounded_yaml import Problem
-from parachuted.vault.doubts import Doubt, find_doubt, find_left_open
+from parachuted.vault.blocks import MarkdownBlock, MarkdownRefusedError, read_blocks
+from parachuted.vault.bounded_yaml import NoteProblem
+from parachuted.vault.doubts import DoubtfulPart, find_doubt, find_left_open
 
 MAX_HEADINGS = 50_000
 
@@ -46,8 +46,8 @@ class Outline:
     """The top-level headings of a text in order, and what is odd about it; not `complete`: sections could not be told apart."""
 
     headings: tuple[Heading, ...] = ()
-    doubts: tuple[Doubt, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    doubts: tuple[DoubtfulPart, ...] = ()
+    problems: tuple[NoteProblem, ...] = ()
     complete: bool = True
 
 
@@ -67,7 +67,7 @@ class _Scan:
 
     def __init__(self, data: bytes, start: int) -> None:
         self.headings: list[Heading] = []
-        self.doubts: list[Doubt] = []
+        self.doubts: list[DoubtfulPart] = []
         self._data = data
         self._start = start
 
@@ -150,7 +150,7 @@ def _after_comment(data: bytes, at: int) -> int:
     return _line_stop(data, found) if found >= 0 else 0
 
 
-def _heading(block: Block, data: bytes) -> Heading:
+def _heading(block: MarkdownBlock, data: bytes) -> Heading:
     start, stop = block.start, block.stop
     lines = data[start:stop].rstrip(b"\r\n")
     start -= len(data[max(start - 3, 0) : start]) - len(data[max(start - 3, 0) : start].rstrip(b" "))

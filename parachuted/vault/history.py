@@ -79,7 +79,7 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
+class ObservedWrite:
     """A change that a person, or a program of theirs, was seen to have made, after the write of ours that has the number `write`.
 
     `source` is where the file was before it moved, `digest` its content then: None when there is no file any more, or it is no note.
@@ -205,11 +205,11 @@ class History:
         with self._hastily() as database:
             database.executemany(sql, [_storable((at.isoformat(), *one)) for one in seen])
 
-    def sightings_of(self, path: str) -> list[Sighting]:
+    def sightings_of(self, path: str) -> list[ObservedWrite]:
         """What people did to that path, oldest first."""
         return self._sightings("path = ? ORDER BY id", (path,))
 
-    def moved_from(self, path: str, after: int) -> list[Sighting]:
+    def moved_from(self, path: str, after: int) -> list[ObservedWrite]:
         """Moves by people from that path to others, after the write of that number, oldest first."""
         return self._sightings("source = ? AND write >= ? ORDER BY id", (path, after))
 
@@ -347,10 +347,10 @@ class History:
         with self._lock, self._named():
             return self._database.execute(sql, _storable(values)).fetchall()
 
-    def _sightings(self, where: str, values: tuple[object, ...]) -> list[Sighting]:
+    def _sightings(self, where: str, values: tuple[object, ...]) -> list[ObservedWrite]:
         rows = self._rows(f"SELECT id, at, path, kind, source, digest, write FROM sightings WHERE {where}", values)  # noqa: S608
         return [
-            Sighting(
+            ObservedWrite(
                 id=int(row[0]), at=datetime.fromisoformat(row[1]), path=_text(row[2]), kind=row[3],
                 source=None if row[4] is None else _text(row[4]), digest=row[5], write=int(row[6]),
             )

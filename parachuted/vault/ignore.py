@@ -19,7 +19,7 @@ _SCRAP = re.compile(
 )
 
 
-class Ignore:
+class IgnoreRules:
     """The rules of one vault: dot-names, what editors and sync programs leave behind, and the lines of `.parachuteignore`.
 
     Those are in gitignore syntax. Every file's path is held against them, so what could take long is no rule: a line has at most four

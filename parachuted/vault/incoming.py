@@ -13,17 +13,17 @@ from types import TracebackType
 from typing import Self
 
 from parachuted.errors import StorageFailedError
-from parachuted.vault.objects import Objects
+from parachuted.vault.objects import ObjectStore
 from parachuted.vault.root import let_go, read_all
 
 _SMALL = 4 << 20
 _CHUNK = 1 << 20
 
 
-class Incoming:
+class IncomingFile:
     """Use it with `with`; methods block on the disk and raise StorageFailedError. `size` is in bytes, `digest` SHA-256, both so far."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
         self._hash = hashlib.sha256()
         self.size = 0
@@ -73,12 +73,12 @@ class Incoming:
             self._path.unlink()
 
 
-def keep_open(objects: Objects, descriptor: int) -> str:
+def keep_open(objects: ObjectStore, descriptor: int) -> str:
     """Keep all that an open file holds; returns its digest. OSError when it cannot be read, StorageFailedError when it cannot be kept."""
     os.lseek(descriptor, 0, os.SEEK_SET)
     if os.fstat(descriptor).st_size <= _SMALL:
         return objects.put(read_all(descriptor))
-    with Incoming(objects) as incoming:
+    with IncomingFile(objects) as incoming:
         while piece := os.read(descriptor, _CHUNK):
             incoming.write(piece)
         incoming.keep()

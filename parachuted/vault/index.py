@@ -21,7 +21,7 @@ _VERSION = 1
 _LOG_LIMIT = 8 << 20
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     """One file as last seen: times in nanoseconds, size in bytes, SHA-256 in hex (None: not a note, so not read)."""
 
     mtime_ns: int
@@ -31,11 +31,11 @@ class Entry(NamedTuple):
     digest: str | None
 
     @classmethod
-    def of(cls, status: os.stat_result, digest: str | None) -> Entry:
+    def of(cls, status: os.stat_result, digest: str | None) -> IndexEntry:
         """The entry for a file of that status."""
         return cls(status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, digest)
 
-    def same_content(self, other: Entry | None) -> bool:
+    def same_content(self, other: IndexEntry | None) -> bool:
         """Whether both stand for the same bytes, as far as is known."""
         if other is None:
             return False
@@ -44,7 +44,7 @@ class Entry(NamedTuple):
         return (self.size, self.mtime_ns) == (other.size, other.mtime_ns)
 
 
-class Index:
+class VaultIndex:
     """The files of the vault by folder. One thread changes it; others may read single entries.
 
     `contexts_version` grows when a context file comes, goes or changes its size, so that what is told of them need be made but once;
@@ -52,19 +52,19 @@ class Index:
     """
 
     def __init__(self) -> None:
-        self._folders: dict[str, dict[str, Entry]] = {"": {}}
+        self._folders: dict[str, dict[str, IndexEntry]] = {"": {}}
         self._children: dict[str, set[str]] = {"": set()}
         self._context_folders: set[str] = set()
         self.contexts_version = 0
         self.version = 0
         self._versions: dict[str, int] = {}
 
-    def get(self, path: str) -> Entry | None:
+    def get(self, path: str) -> IndexEntry | None:
         """What is known of that path."""
         folder, _, name = path.rpartition("/")
         return self._folders.get(folder, {}).get(name)
 
-    def entries(self, folder: str) -> dict[str, Entry]:
+    def entries(self, folder: str) -> dict[str, IndexEntry]:
         """The files directly in that folder; not to be changed."""
         return self._folders.get(folder, {})
 
@@ -118,7 +118,7 @@ class Index:
         """Whether that path is its folder's context file."""
         return path.rpartition("/")[2] in CONTEXT_NAMES and self.context_file(path.rpartition("/")[0]) == path
 
-    def set(self, path: str, entry: Entry | None) -> None:
+    def set(self, path: str, entry: IndexEntry | None) -> None:
         """Remember what is there now; None: nothing."""
         folder, _, name = path.rpartition("/")
         before = self._folders.get(folder, {}).get(name)
@@ -153,7 +153,7 @@ class Index:
         parent, _, name = folder.rpartition("/")
         self._children.get(parent, set()).discard(name)
 
-    def fill_folder(self, folder: str, files: Mapping[str, Entry]) -> None:
+    def fill_folder(self, folder: str, files: Mapping[str, IndexEntry]) -> None:
         """Remember a folder with all these files in it."""
         self.add_folder(folder)
         self._folders[folder].update(files)
@@ -173,7 +173,7 @@ class Index:
         self.contexts_version += 1
 
 
-class Snapshot:
+class IndexSnapshot:
     """The index's copy on disk. It is never the only copy of anything, so it is written without waiting for the disk."""
 
     def __init__(self, folder: Path) -> None:
@@ -182,7 +182,7 @@ class Snapshot:
         self._descriptor: int | None = None
         self.problem: str | None = None
 
-    def load(self) -> Index | None:
+    def load(self) -> VaultIndex | None:
         """The index as it was kept, or None when there is none or it cannot be read (`problem` then says why)."""
         if not self._base.exists():
             return None
@@ -196,7 +196,7 @@ class Snapshot:
             return None
         return index
 
-    def save(self, index: Index) -> None:
+    def save(self, index: VaultIndex) -> None:
         """Write the whole index anew and empty the log."""
         payload = json.dumps({folder: index.entries(folder) for folder in index.all_folders()}, separators=(",", ":")).encode()
         temporary = self._base.with_suffix(".tmp")
@@ -209,7 +209,7 @@ class Snapshot:
         self.close()
         self._log.unlink(missing_ok=True)
 
-    def append(self, changes: Iterable[tuple[str, Entry | None]], index: Index) -> None:
+    def append(self, changes: Iterable[tuple[str, IndexEntry | None]], index: VaultIndex) -> None:
         """Log changes that were just made to the index."""
         if self._descriptor is None:
             self._descriptor = _opened_log(self._log)
@@ -228,7 +228,7 @@ class Snapshot:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def _replay(self, index: Index) -> None:
+    def _replay(self, index: VaultIndex) -> None:
         if not self._log.exists():
             return
         for line in self._log.read_bytes().split(b"\n"):
@@ -236,16 +236,16 @@ class Snapshot:
                 path, entry = json.loads(line)
             except ValueError:  # written in part when the program died; what it was about shows as a difference in the next walk
                 continue
-            index.set(path, Entry(*entry) if entry else None)
+            index.set(path, IndexEntry(*entry) if entry else None)
 
 
-def _index_of(data: bytes) -> Index:
+def _index_of(data: bytes) -> VaultIndex:
     header, _, payload = data.partition(b"\n")
     version, checksum = header.split()
     if int(version) != _VERSION or int(checksum, 16) != zlib.crc32(payload):
         raise ValueError("another version, or damaged")
-    index = Index()
-    make = Entry._make
+    index = VaultIndex()
+    make = IndexEntry._make
     for folder, files in json.loads(payload).items():
         index.fill_folder(folder, {name: make(entry) for name, entry in files.items()})
     return index

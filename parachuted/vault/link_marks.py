@@ -41,7 +41,7 @@ _DEEPEST = 3  # spaces before a definition
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LinkMark:
     """One link as bytes: `span` is its target, the anchor left out."""
 
     kind: LinkKind
@@ -51,13 +51,13 @@ class Found:
     label: bytes | None
 
 
-def find_links(note: Note) -> Iterator[Found]:
+def find_links(note: Note) -> Iterator[LinkMark]:
     """Every link of the note, in order; those that name no file, but a place in the note itself, are left out."""
     yield from _matter_links(note)
     yield from _body_links(note)
 
 
-def _matter_links(note: Note) -> Iterator[Found]:
+def _matter_links(note: Note) -> Iterator[LinkMark]:
     """Links that are the whole of a quoted value, as Obsidian's properties hold them."""
     if note.frontmatter is None or b"[[" not in note.data[note.frontmatter.start : note.frontmatter.stop]:
         return
@@ -67,7 +67,7 @@ def _matter_links(note: Note) -> Iterator[Found]:
             yield from _wiki(match, "wiki", "single" if match[1] == b"'" else "double", first=2)
 
 
-def _wiki(match: re.Match[bytes], kind: LinkKind, form: Form, *, first: int = 1) -> Iterator[Found]:
+def _wiki(match: re.Match[bytes], kind: LinkKind, form: Form, *, first: int = 1) -> Iterator[LinkMark]:
     start, stop = match.span(first)
     text = match[first]
     if match[first + 2] is not None and match[first + 1] is None:  # in a table the bar is written `\|`
@@ -77,20 +77,20 @@ def _wiki(match: re.Match[bytes], kind: LinkKind, form: Form, *, first: int = 1)
     anchor = match[first + 1]
     anchor = anchor.removesuffix(b"\\") if anchor is not None and match[first + 2] is not None else anchor
     if stop > start and not ABROAD_WIKI.match(text.lstrip()):
-        yield Found(kind, form, Span(start=start, stop=stop), anchor, match[first + 2])
+        yield LinkMark(kind, form, Span(start=start, stop=stop), anchor, match[first + 2])
 
 
-def _written_target(match: re.Match[bytes], kind: LinkKind, label: bytes) -> Iterator[Found]:
+def _written_target(match: re.Match[bytes], kind: LinkKind, label: bytes) -> Iterator[LinkMark]:
     """A link in markdown's own way, unless it leads out of the vault or to a place in the note itself."""
     form: Form = "bare" if match["bare"] is not None else "angle"
     text = match[form]
     path, mark, anchor = text.partition(b"#")
     if path and not _ABROAD.match(path):
         start = match.start(form)
-        yield Found(kind, form, Span(start=start, stop=start + len(path)), anchor if mark else None, label)
+        yield LinkMark(kind, form, Span(start=start, stop=start + len(path)), anchor if mark else None, label)
 
 
-def _body_links(note: Note) -> Iterator[Found]:
+def _body_links(note: Note) -> Iterator[LinkMark]:
     data, start = note.data, note.body.start
     return _Scan(data, start).links() if data.find(b"[", start) >= 0 else iter(())
 
@@ -105,7 +105,7 @@ class _Scan:
         self._paragraph_stop = start
         self._vain: set[bytes] = set()
 
-    def links(self) -> Iterator[Found]:
+    def links(self) -> Iterator[LinkMark]:
         data, at = self._data, self._start
         while (match := _MARK.search(data, at)) is not None:
             here, mark = match.start(), match[0]
@@ -121,7 +121,7 @@ class _Scan:
             elif (after := self._after_hidden(here, mark)) is not None:
                 at = after
 
-    def _bracket(self, here: int) -> Generator[Found, None, int]:
+    def _bracket(self, here: int) -> Generator[LinkMark, None, int]:
         data = self._data
         is_embed = here > self._start and data[here - 1 : here] == b"!" and data[here - 2 : here - 1] != b"\\"
         if (wiki := _WIKI.match(data, here)) is not None:
@@ -133,7 +133,7 @@ class _Scan:
         self._open.append(here)
         return here + 1
 
-    def _closed(self, here: int) -> Generator[Found, None, int]:
+    def _closed(self, here: int) -> Generator[LinkMark, None, int]:
         if not self._open:
             return here + 1
         opened = self._open.pop()

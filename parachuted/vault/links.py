@@ -14,7 +14,7 @@ from typing import Protocol
 from urllib.parse import unquote_to_bytes
 
 from parachuted.vault.frontmatter import Span
-from parachuted.vault.link_marks import ABROAD_WIKI, LONGEST_LABEL, Form, Found, LinkKind, find_links
+from parachuted.vault.link_marks import ABROAD_WIKI, LONGEST_LABEL, Form, LinkKind, LinkMark, find_links
 from parachuted.vault.note import Note
 
 _ESCAPED = re.compile(rb"\\([!-/:-@\[-`{-~])")
@@ -86,7 +86,7 @@ def _percent(text: bytes, form: Form, *, old: bytes) -> bytes:
     return b"".join(b"%%%02X" % one if one in unsafe or (one >= 0x80 and not raw) else bytes([one]) for one in text)  # noqa: PLR2004
 
 
-def _told(found: Iterable[Found], data: bytes) -> Iterator[Link]:
+def _told(found: Iterable[LinkMark], data: bytes) -> Iterator[Link]:
     line, at = 1, 0
     for one in found:
         raw = data[one.span.start : one.span.stop]

@@ -22,7 +22,7 @@ _BUDGET = 5_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merged:
+class MergeResult:
     """What became of two changes. `clean`: they did not clash. `kept`: the texts of "theirs" that stood where ours clashed with them."""
 
     data: bytes
@@ -30,24 +30,24 @@ class Merged:
     kept: tuple[str, ...] = ()
 
 
-def merge_three(base: bytes, ours: bytes, theirs: bytes, *, prefer: Literal["none", "theirs"] = "none") -> Merged:
+def merge_three(base: bytes, ours: bytes, theirs: bytes, *, prefer: Literal["none", "theirs"] = "none") -> MergeResult:
     """Both changes of `base` in one text. Where they clash, all of theirs; with `prefer="theirs"`, theirs just in the places that clash.
 
     Texts that differ in more than 50,000 lines clash as a whole, and so do files that are no texts.
     """
     if theirs in (ours, base):
-        return Merged(data=ours, clean=True)
+        return MergeResult(data=ours, clean=True)
     if ours == base:
-        return Merged(data=theirs, clean=True)
+        return MergeResult(data=theirs, clean=True)
     start, stop = _common_ends(base, ours, theirs)
     middles = [text[start : len(text) - stop] for text in (base, ours, theirs)]
     if any(b"\0" in text for text in (base, ours, theirs)) or any(middle.count(b"\n") >= MAX_LINES for middle in middles):
-        return Merged(data=theirs, clean=False, kept=(_shown(middles[2]),) if prefer == "theirs" else ())
+        return MergeResult(data=theirs, clean=False, kept=(_shown(middles[2]),) if prefer == "theirs" else ())
     merged, kept = _merge_lines(*map(_lines, middles))
     if kept and prefer == "none":
-        return Merged(data=theirs, clean=False)
+        return MergeResult(data=theirs, clean=False)
     data = base[:start] + merged + base[len(base) - stop :]
-    return Merged(data=data, clean=not kept, kept=tuple(map(_shown, kept)))
+    return MergeResult(data=data, clean=not kept, kept=tuple(map(_shown, kept)))
 
 
 def _merge_lines(base: Sequence[bytes], ours: Sequence[bytes], theirs: Sequence[bytes]) -> tuple[bytes, list[bytes]]:

@@ -11,14 +11,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from parachuted.vault.bounded_yaml import Problem, YamlValue
-from parachuted.vault.frontmatter import BOM, MAX_NOTE_BYTES, Key, Matter, Span, find_block, read_block, unterminated_problem
+from parachuted.vault.bounded_yaml import NoteProblem, YamlValue
+from parachuted.vault.frontmatter import (
+    BOM,
+    MAX_NOTE_BYTES,
+    FrontmatterKey,
+    FrontmatterValues,
+    Span,
+    find_block,
+    read_block,
+    unterminated_problem,
+)
 from parachuted.vault.headings import Heading, Outline, read_outline
 
-__all__ = ["Key", "Note", "Problem", "Section", "Span", "YamlValue", "parse_note", "plain_title"]
+__all__ = ["FrontmatterKey", "Note", "NoteProblem", "Section", "Span", "YamlValue", "parse_note", "plain_title"]
 
 _MARKS = re.compile(r"\A\s*#{1,6}\s+")
-_UNREAD = Problem(code="too-large", message=f"the note is larger than {MAX_NOTE_BYTES >> 20} MB; its keys and sections were not looked for")
+_UNREAD = NoteProblem(
+    code="too-large", message=f"the note is larger than {MAX_NOTE_BYTES >> 20} MB; its keys and sections were not looked for"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +94,12 @@ class Note:
         return b"\r\n" if windows > head.count(b"\n") - windows else b"\n"
 
     @cached_property
-    def matter(self) -> Matter:
+    def matter(self) -> FrontmatterValues:
         """What the frontmatter says."""
-        return read_block(self.data, self.frontmatter) if self.frontmatter else Matter()
+        return read_block(self.data, self.frontmatter) if self.frontmatter else FrontmatterValues()
 
     @property
-    def keys(self) -> tuple[Key, ...]:
+    def keys(self) -> tuple[FrontmatterKey, ...]:
         """The top-level keys of the frontmatter, in order."""
         return self.matter.keys
 
@@ -114,7 +125,7 @@ class Note:
         return Span(start=self.body.start, stop=headings[0].start if headings else self.body.stop)
 
     @cached_property
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[NoteProblem, ...]:
         """What is odd about the file."""
         if not self.is_read:
             return (_UNREAD,)
@@ -202,27 +213,27 @@ def _stops(headings: Sequence[Heading], end: int) -> list[int]:
     return stops[::-1]
 
 
-def _byte_problems(data: bytes) -> Iterator[Problem]:
+def _byte_problems(data: bytes) -> Iterator[NoteProblem]:
     if data.startswith(BOM):
-        yield Problem(code="bom", message="the file begins with a byte order mark")
+        yield NoteProblem(code="bom", message="the file begins with a byte order mark")
     try:
         data.decode()
     except UnicodeDecodeError as error:
-        yield Problem(code="not-utf8", message=f"byte {error.start} is not UTF-8")
+        yield NoteProblem(code="not-utf8", message=f"byte {error.start} is not UTF-8")
     if (at := data.find(b"\0")) >= 0:
-        yield Problem(code="nul", message=f"byte {at} is NUL")
+        yield NoteProblem(code="nul", message=f"byte {at} is NUL")
     windows, lines, returns = data.count(b"\r\n"), data.count(b"\n"), data.count(b"\r")
     if windows and windows == lines:
-        yield Problem(code="crlf", message="lines end with CR LF")
+        yield NoteProblem(code="crlf", message="lines end with CR LF")
     elif windows:
-        yield Problem(code="mixed-line-ends", message=f"{windows} of {lines} lines end with CR LF, the others with LF")
+        yield NoteProblem(code="mixed-line-ends", message=f"{windows} of {lines} lines end with CR LF, the others with LF")
     if returns > windows:
-        yield Problem(code="lone-cr", message="a CR stands without an LF; it ends a line in the text, not in the frontmatter")
+        yield NoteProblem(code="lone-cr", message="a CR stands without an LF; it ends a line in the text, not in the frontmatter")
 
 
-def _block_problems(note: Note) -> Iterator[Problem]:
+def _block_problems(note: Note) -> Iterator[NoteProblem]:
     if note.frontmatter is None:
         if (block := find_block(note.data)) and block.unterminated:
             yield unterminated_problem()
     elif b"---" in note.data[note.frontmatter.start : note.frontmatter.stop]:
-        yield Problem(code="frontmatter-dashes", message="--- stands inside the frontmatter; the app takes it for the end of it")
+        yield NoteProblem(code="frontmatter-dashes", message="--- stands inside the frontmatter; the app takes it for the end of it")

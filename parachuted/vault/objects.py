@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from parachuted.errors import StorageFailedError
 from parachuted.vault.root import begin_sync, digest_of, digest_of_open, let_go
-from parachuted.vault.texts import Texts
+from parachuted.vault.texts import TextStore
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _UNFINISHED = "unfinished"
@@ -25,7 +25,7 @@ _PLACES = 20_000
 _PLACES_ARE_KEPT_S = 90 * 24 * 60 * 60
 
 
-class Kept(NamedTuple):
+class StoredObject(NamedTuple):
     """A content that is kept for good: its size in bytes, and when somebody last kept or wanted it, in seconds since 1970."""
 
     digest: str
@@ -33,7 +33,7 @@ class Kept(NamedTuple):
     used: float
 
 
-class Objects:
+class ObjectStore:
     """Contents by their SHA-256. What was written or replaced is durable, a file each, `ab/cdef…`; what was only seen is not."""
 
     def __init__(self, folder: Path) -> None:
@@ -43,7 +43,7 @@ class Objects:
         self._placing = threading.Lock()
         self._places: OrderedDict[tuple[str, str], None] = OrderedDict()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._seen = Texts(folder / "seen.db")
+        self._seen = TextStore(folder / "seen.db")
 
     def put(self, data: bytes) -> str:
         """Keep `data` for good; returns its digest. Raises StorageFailedError."""
@@ -101,7 +101,7 @@ class Objects:
         with contextlib.suppress(OSError):
             self._place(digest).unlink()
 
-    def kept(self) -> Iterator[Kept]:
+    def kept(self) -> Iterator[StoredObject]:
         """All that is kept for good, in no order. OSError."""
         with os.scandir(self._folder) as folders:
             names = [one.name for one in folders if len(one.name) == _PREFIX and one.is_dir(follow_symlinks=False)]
@@ -111,7 +111,7 @@ class Objects:
                     with contextlib.suppress(FileNotFoundError):
                         status = file.stat(follow_symlinks=False)
                         if _DIGEST.fullmatch(name + file.name):
-                            yield Kept(name + file.name, status.st_size, status.st_mtime)
+                            yield StoredObject(name + file.name, status.st_size, status.st_mtime)
 
     def drop_if_unused(self, digest: str, since: float) -> bool:
         """Keep that content no longer, unless somebody has kept or wanted it since that moment; whether it is gone. OSError."""

@@ -12,7 +12,7 @@ from parachuted.errors import StorageFailedError
 from parachuted.vault import swap
 from parachuted.vault.copies import put_aside
 from parachuted.vault.history import History, Write
-from parachuted.vault.objects import Objects
+from parachuted.vault.objects import ObjectStore
 from parachuted.vault.paths import VaultPath, printable
 from parachuted.vault.rename import exchange, move_to_free_name
 from parachuted.vault.root import VaultRoot
@@ -29,7 +29,7 @@ class Recovery:
     """Looks at each write whose end was not recorded."""
 
     root: VaultRoot
-    objects: Objects
+    objects: ObjectStore
     history: History
     now: datetime
 
@@ -77,7 +77,7 @@ class _Leftover:
     folder: int
     name: str
     write: Write
-    objects: Objects
+    objects: ObjectStore
     now: datetime
     undo: bool
     was_undone: bool = False

@@ -27,7 +27,7 @@ _STABLE_READS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
+class FileContent:
     """What one file held at one moment: its bytes, their SHA-256 (hex) and the file's status."""
 
     data: bytes
@@ -156,7 +156,7 @@ class VaultRoot:
         with named_errors(path), self.opened_file(self.resolve(path)) as descriptor:
             return os.fstat(descriptor).st_size
 
-    def read(self, path: VaultPath) -> Content:
+    def read(self, path: VaultPath) -> FileContent:
         """The file's content, read until two looks agree. Raises NotFoundError, PathRefusedError or StorageFailedError."""
         with named_errors(path):
             try:
@@ -188,7 +188,7 @@ class VaultRoot:
                 raise OSError(errno.ESTALE, "the vault is not there") from error
             raise
 
-    def _read(self, path: VaultPath) -> Content:
+    def _read(self, path: VaultPath) -> FileContent:
         for _ in range(_STABLE_READS):
             with self.opened_file(path) as descriptor:
                 before = os.fstat(descriptor)
@@ -196,7 +196,7 @@ class VaultRoot:
                 after = os.fstat(descriptor)
             if (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size):
                 break
-        return Content(data=data, digest=digest_of(data), status=after)
+        return FileContent(data=data, digest=digest_of(data), status=after)
 
 
 def _open_or_make(name: str, folder: int) -> int:

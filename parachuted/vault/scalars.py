@@ -15,9 +15,9 @@ import yaml
 from parachuted.errors import EditRefusedError
 from parachuted.vault.bounded_yaml import YamlRefusedError, plain_text, read_events
 
-Kind = Literal["text", "boolean", "number", "null", "date"]
+ScalarKind = Literal["text", "boolean", "number", "null", "date"]
 
-_KINDS: dict[str, Kind] = {
+_KINDS: dict[str, ScalarKind] = {
     "tag:yaml.org,2002:bool": "boolean",
     "tag:yaml.org,2002:int": "number",
     "tag:yaml.org,2002:float": "number",
@@ -31,7 +31,7 @@ _ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 _ESCAPED = re.compile(f'["\\\\]|{_UNPRINTABLE.pattern}')
 
 
-def kind_of(word: str) -> Kind:
+def kind_of(word: str) -> ScalarKind:
     """What a YAML 1.1 or 1.2 reader takes the unquoted word for."""
     for tag, pattern in yaml.SafeLoader.yaml_implicit_resolvers.get(word[:1], ()):
         if tag in _KINDS and pattern.match(word):

@@ -19,20 +19,20 @@ from typing import TypeVar
 
 from parachuted.errors import ConflictError, NotFoundError, ParachuteError, PathRefusedError, StorageFailedError
 from parachuted.vault import swap
-from parachuted.vault.bases import Bases, Sees
-from parachuted.vault.batch import Batch, Done, Edits
+from parachuted.vault.bases import KnownBases, PathPredicate
+from parachuted.vault.batch import BatchResult, EditBatch, WriteBatch
+from parachuted.vault.edit_request import EditRequest, MergeDecision, decide_all
 from parachuted.vault.edits import Edit, ReplaceAll, apply_edit
 from parachuted.vault.history import Author, History, Write
 from parachuted.vault.incoming import keep_open
-from parachuted.vault.intent import FREELY, Asking, Consent, Intent, kept_texts
-from parachuted.vault.late import Late, LateFile, is_being_written
+from parachuted.vault.late_writes import LateWrite, LateWrites, is_being_written
 from parachuted.vault.names import fold_name
-from parachuted.vault.objects import Objects
+from parachuted.vault.objects import ObjectStore
 from parachuted.vault.paths import VaultPath, printable
 from parachuted.vault.rebase import rebase
 from parachuted.vault.recovery import Recovery
-from parachuted.vault.root import Content, VaultRoot, digest_of, named_errors
-from parachuted.vault.together import Decided, Wish, decide_all
+from parachuted.vault.root import FileContent, VaultRoot, digest_of, named_errors
+from parachuted.vault.write_intent import FREELY, WriteConsent, WriteGuard, WriteIntent, kept_texts
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ _CONTROL_FOLDERS = {".parachute", ".claude", ".git", ".obsidian"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WriteResult:
     """What a write did. `before` and `after` are digests, None where there is no file; equal when nothing had to change."""
 
     path: VaultPath
@@ -64,9 +64,9 @@ class Store:
     """
 
     def __init__(
-        self, root: VaultRoot, objects: Objects, history: History, clock: Callable[[], datetime],
+        self, root: VaultRoot, objects: ObjectStore, history: History, clock: Callable[[], datetime],
         wrote: Callable[[Write], None] = lambda _write: None,
-        ask: Callable[[Intent], None] | None = None, is_asked: Callable[[], bool] = lambda: True,
+        ask: Callable[[WriteIntent], None] | None = None, is_asked: Callable[[], bool] = lambda: True,
     ) -> None:  # fmt: skip
         """`wrote` is called after each write that stands, in the thread that made it.
 
@@ -76,17 +76,17 @@ class Store:
         self._root = root
         self._objects = objects
         self._history = history
-        self.bases = Bases(objects, history)
+        self.bases = KnownBases(objects, history)
         self._clock = clock
         self._wrote = wrote
         self._lock = threading.RLock()
-        self._late = Late()
+        self._late = LateWrites()
         self.trouble: str | None = None
         self._unsettled: list[Write] = []
-        self._asking = Asking(ask=ask, is_asked=is_asked) if ask is not None else None
+        self._asking = WriteGuard(ask=ask, is_asked=is_asked) if ask is not None else None
         self._rescuer: int | None = None
 
-    def read(self, path: VaultPath, *, keep: bool = False) -> Content:
+    def read(self, path: VaultPath, *, keep: bool = False) -> FileContent:
         """The content now. `keep` also keeps it as a base that a later write may name."""
         content = self._root.read(path)
         if keep:
@@ -107,15 +107,17 @@ class Store:
         """Whether somebody is to be asked before a write, which may then take as long as they do."""
         return self._asking is not None and self._asking.is_asked()
 
-    def edit(self, path: VaultPath, edit: Edit, author: Author, *, base: str | None = None, sees: Sees | None = None) -> Written:
+    def edit(
+        self, path: VaultPath, edit: Edit, author: Author, *, base: str | None = None, sees: PathPredicate | None = None
+    ) -> WriteResult:
         """Apply `edit`, decided on the content of digest `base` (None: on whatever is there), which stood at that path, or, where `sees`
         sees them, at a path that the file had before.
 
         Raises EditRefusedError, or ConflictError with both texts when the named place has changed since.
         """
-        return self._made(lambda consent: self._edit(path, Wish(edit=edit, base=base, sees=sees), author, consent), path)
+        return self._made(lambda consent: self._edit(path, EditRequest(edit=edit, base=base, sees=sees), author, consent), path)
 
-    def _edit(self, path: VaultPath, wish: Wish, author: Author, consent: Consent) -> Written:
+    def _edit(self, path: VaultPath, wish: EditRequest, author: Author, consent: WriteConsent) -> WriteResult:
         edit = wish.edit
         with self._writing():
             for pause in _PAUSES_S:
@@ -123,7 +125,7 @@ class Store:
                 content = self._root.read(target)
                 new, merged = self._decide(wish, target, content)
                 if new == content.data:
-                    return Written(path=target, before=content.digest, after=content.digest, merged=merged)
+                    return WriteResult(path=target, before=content.digest, after=content.digest, merged=merged)
                 operation = type(edit).__name__
                 consent.need(lambda: _replacing(target, author, operation, content, new))  # noqa: B023  called at once
                 with contextlib.suppress(swap.MovedBaseError):
@@ -131,18 +133,20 @@ class Store:
                 time.sleep(pause)  # a program is saving the file in place, or saves it again and again
         raise StorageFailedError(f"{printable(path)} is being changed too quickly; nothing was written")
 
-    def edit_all(self, path: VaultPath, wishes: Sequence[Wish], author: Author) -> list[Written | ParachuteError]:
+    def edit_all(self, path: VaultPath, wishes: Sequence[EditRequest], author: Author) -> list[WriteResult | ParachuteError]:
         """Apply edits of several callers in their order, as one write; one that cannot be applied is answered by its error alone."""
         return self._made(lambda consent: self._edit_all(path, wishes, author, consent), path)
 
-    def _edit_all(self, path: VaultPath, wishes: Sequence[Wish], author: Author, consent: Consent) -> list[Written | ParachuteError]:
+    def _edit_all(
+        self, path: VaultPath, wishes: Sequence[EditRequest], author: Author, consent: WriteConsent
+    ) -> list[WriteResult | ParachuteError]:
         with self._writing():
             for pause in _PAUSES_S:
                 target = self._resolved(path)
                 content = self._root.read(target)
                 decided = decide_all(wishes, content.data, functools.partial(self.bases.text, target))
                 if decided.data == content.data:
-                    return _answers(decided, Written(path=target, before=content.digest, after=content.digest))
+                    return _answers(decided, WriteResult(path=target, before=content.digest, after=content.digest))
                 operation = type(wishes[0].edit).__name__ if len(wishes) == 1 else "Several"
                 consent.need(lambda: _replacing(target, author, operation, content, decided.data))  # noqa: B023  called at once
                 with contextlib.suppress(swap.MovedBaseError):
@@ -153,12 +157,12 @@ class Store:
                 time.sleep(pause)
         raise StorageFailedError(f"{printable(path)} is being changed too quickly; nothing was written")
 
-    def edit_many(self, notes: Sequence[Edits]) -> list[list[Written | ParachuteError]]:
+    def edit_many(self, notes: Sequence[EditBatch]) -> list[list[WriteResult | ParachuteError]]:
         """`edit_all` for several notes, in a fraction of the time. By note, answers by wish; what befalls one is told to that one alone."""
         if self.is_asked:  # each is asked about by itself, and may be refused
             return [self._edited_alone(edits) for edits in notes]
         with self._writing():
-            batch = Batch(
+            batch = WriteBatch(
                 root=self._root, objects=self._objects, bases=self.bases, history=self._history, late=self._late, clock=self._clock,
                 resolve=self._resolved, take_back=self._take_back, wrote=self._wrote,
             )  # fmt: skip
@@ -167,26 +171,28 @@ class Store:
         self.trouble = next((one.message for many in answers for one in many if isinstance(one, StorageFailedError)), None)
         return answers
 
-    def _edited_alone(self, edits: Edits) -> list[Written | ParachuteError]:
+    def _edited_alone(self, edits: EditBatch) -> list[WriteResult | ParachuteError]:
         try:
             return self.edit_all(edits.path, edits.wishes, edits.author)
         except ParachuteError as error:
             return [error] * len(edits.wishes)
 
-    def replace(self, path: VaultPath, data: bytes, author: Author, *, base: str | None = None, sees: Sees | None = None) -> Written:
+    def replace(
+        self, path: VaultPath, data: bytes, author: Author, *, base: str | None = None, sees: PathPredicate | None = None
+    ) -> WriteResult:
         """Replace the whole content."""
         return self.edit(path, ReplaceAll(data=data), author, base=base, sees=sees)
 
-    def create(self, path: VaultPath, data: bytes, author: Author) -> Written:
+    def create(self, path: VaultPath, data: bytes, author: Author) -> WriteResult:
         """Make a new file, and its folders; raises ConflictError when one is there."""
         return self._made(lambda consent: self._create(path, data, author, consent), path)
 
-    def _create(self, path: VaultPath, data: bytes, author: Author, consent: Consent) -> Written:
+    def _create(self, path: VaultPath, data: bytes, author: Author, consent: WriteConsent) -> WriteResult:
         with self._writing():
             target = self._resolved(path)
             after = digest_of(data)
             consent.need(
-                lambda: Intent(path=target, author=author, operation="Create", base=None, digest=after, texts=lambda: (None, data))
+                lambda: WriteIntent(path=target, author=author, operation="Create", base=None, digest=after, texts=lambda: (None, data))
             )  # fmt: skip
             self._objects.put(data)
             with (
@@ -197,9 +203,9 @@ class Store:
             ):
                 swap.write_temporary(folder, temporary, data)
                 swap.create(folder, target.name, temporary)
-            return Written(path=target, before=None, after=after)
+            return WriteResult(path=target, before=None, after=after)
 
-    def place(self, path: VaultPath, digest: str, author: Author, *, base: str | None = None, is_new: bool = False) -> Written:
+    def place(self, path: VaultPath, digest: str, author: Author, *, base: str | None = None, is_new: bool = False) -> WriteResult:
         """Make the file, or replace all of it, with the kept content of that digest, which need not fit into memory.
 
         Raises ConflictError, without texts, when the file is not of digest `base` or, with `is_new`, is there; nothing is merged.
@@ -207,8 +213,8 @@ class Store:
         return self._made(lambda consent: self._place_whole(path, digest, author, consent, base=base, is_new=is_new), path)
 
     def _place_whole(
-        self, path: VaultPath, digest: str, author: Author, consent: Consent, *, base: str | None, is_new: bool
-    ) -> Written:  # fmt: skip
+        self, path: VaultPath, digest: str, author: Author, consent: WriteConsent, *, base: str | None, is_new: bool
+    ) -> WriteResult:  # fmt: skip
         with self._writing(), named_errors(path), self._kept(digest) as new:
             for pause in _PAUSES_S:
                 target = self._resolved(path)
@@ -222,11 +228,11 @@ class Store:
                 time.sleep(pause)
         raise StorageFailedError(f"{printable(path)} is being changed too quickly; nothing was written")
 
-    def delete(self, path: VaultPath, author: Author, *, base: str | None = None) -> Written:
+    def delete(self, path: VaultPath, author: Author, *, base: str | None = None) -> WriteResult:
         """Remove the file; its content stays in the objects. Raises ConflictError when it is not of digest `base` any more."""
         return self._made(lambda consent: self._remove(path, author, base, consent), path)
 
-    def _remove(self, path: VaultPath, author: Author, base: str | None, consent: Consent) -> Written:
+    def _remove(self, path: VaultPath, author: Author, base: str | None, consent: WriteConsent) -> WriteResult:
         with self._writing():
             for pause in _PAUSES_S:
                 target = self._placed(path)
@@ -242,19 +248,19 @@ class Store:
                 time.sleep(pause)
         raise StorageFailedError(f"{printable(path)} is being changed too quickly; nothing was removed")
 
-    def move(self, source: VaultPath, target: VaultPath, author: Author, *, base: str | None = None) -> Written:
+    def move(self, source: VaultPath, target: VaultPath, author: Author, *, base: str | None = None) -> WriteResult:
         """Give the file another path, which must be free (ConflictError); what is saved in between moves along."""
         return self._made(lambda consent: self._move(source, target, author, base, consent), source)
 
-    def _move(self, source: VaultPath, target: VaultPath, author: Author, base: str | None, consent: Consent) -> Written:
+    def _move(self, source: VaultPath, target: VaultPath, author: Author, base: str | None, consent: WriteConsent) -> WriteResult:
         with self._writing():
             source, target = self._placed(source), self._placed(target)
             content = self._expected(source, base)
             data, digest = content.data, content.digest
-            come = Intent(
+            come = WriteIntent(
                 path=target, author=author, operation="Move", base=None, digest=digest, source=source, texts=lambda: (data, data)
             )  # fmt: skip
-            gone = Intent(path=source, author=author, operation="Move", base=digest, digest=None, texts=lambda: (data, None))
+            gone = WriteIntent(path=source, author=author, operation="Move", base=digest, digest=None, texts=lambda: (data, None))
             consent.need(lambda: gone)  # a guard of either place is asked
             consent.need(lambda: come)
             self._objects.put(data)
@@ -270,7 +276,7 @@ class Store:
             ):
                 swap.rename_durably((old, source.name), (new, target.name))
             self._late.follow(source, target)
-            return Written(path=target, before=None, after=digest)
+            return WriteResult(path=target, before=None, after=digest)
 
     @property
     def expects_late_writes(self) -> bool:
@@ -278,7 +284,7 @@ class Store:
         return bool(self._late or self._unsettled)
 
     @contextlib.contextmanager
-    def late_files(self, *, last_call: bool = False) -> Iterator[Iterator[tuple[LateFile, bytes]]]:
+    def late_files(self, *, last_call: bool = False) -> Iterator[Iterator[tuple[LateWrite, bytes]]]:
         """What programs wrote into files that they had open when these were replaced; nobody else writes meanwhile. See `rescue`.
 
         What is written within is somebody's save that was made already, and has a name nowhere: nobody is asked whether it may be kept.
@@ -295,20 +301,20 @@ class Store:
         with self._lock:
             self._late.close()
 
-    def _made(self, write: Callable[[Consent], _Result], path: VaultPath) -> _Result:
+    def _made(self, write: Callable[[WriteConsent], _Result], path: VaultPath) -> _Result:
         """Make the write, which takes the lock by itself, once all who are to be asked agree."""
         if self._asking is None or not self._asking.is_asked() or self._rescuer == threading.get_ident():
             return write(FREELY)
         return self._asking.made(write, path)
 
-    def _intent(self, path: VaultPath, author: Author, operation: str, base: str | None, digest: str | None) -> Intent:
+    def _intent(self, path: VaultPath, author: Author, operation: str, base: str | None, digest: str | None) -> WriteIntent:
         """A write of contents that are kept, and may be large."""
-        return Intent(
+        return WriteIntent(
             path=path, author=author, operation=operation, base=base, digest=digest,
             texts=lambda: kept_texts(self._objects, base, digest),
         )  # fmt: skip
 
-    def _decide(self, wish: Wish, path: VaultPath, content: Content) -> tuple[bytes, bool]:
+    def _decide(self, wish: EditRequest, path: VaultPath, content: FileContent) -> tuple[bytes, bool]:
         if wish.base is None or wish.base == content.digest:
             return apply_edit(wish.edit, content.data), False
         known = self.bases.text(path, wish.base, wish.sees)
@@ -317,8 +323,8 @@ class Store:
         return rebase(wish.edit, known, content.data), True
 
     def _replace(
-        self, path: VaultPath, content: Content, data: bytes, author: Author, *, operation: str, merged: bool, patient: bool
-    ) -> Written:  # fmt: skip
+        self, path: VaultPath, content: FileContent, data: bytes, author: Author, *, operation: str, merged: bool, patient: bool
+    ) -> WriteResult:  # fmt: skip
         with named_errors(path), self._root.opened_folder(path.folder) as folder, swap.opened(folder, path.name) as original:
             if patient and is_being_written(original):
                 raise swap.MovedBaseError
@@ -327,9 +333,9 @@ class Store:
                 swap.write_temporary(folder, temporary, data, original)
                 swap.replace(folder, path.name, temporary, original, old=before)
             self._late.keep(path, original, before)
-        return Written(path=path, before=before, after=after, merged=merged)
+        return WriteResult(path=path, before=before, after=after, merged=merged)
 
-    def _place_new(self, path: VaultPath, folder: int, new: tuple[int, str], author: Author, *, is_new: bool) -> Written:
+    def _place_new(self, path: VaultPath, folder: int, new: tuple[int, str], author: Author, *, is_new: bool) -> WriteResult:
         try:
             with self._recorded(path, author, "Create", None, new[1]) as temporary:
                 swap.copy_temporary(folder, temporary, new[0])
@@ -338,11 +344,11 @@ class Store:
             if is_new:
                 raise _other(path) from error
             raise
-        return Written(path=path, before=None, after=new[1])
+        return WriteResult(path=path, before=None, after=new[1])
 
     def _place(
-        self, path: VaultPath, folder: int, new: tuple[int, str], author: Author, consent: Consent, *, base: str | None, patient: bool
-    ) -> Written:  # fmt: skip
+        self, path: VaultPath, folder: int, new: tuple[int, str], author: Author, consent: WriteConsent, *, base: str | None, patient: bool
+    ) -> WriteResult:  # fmt: skip
         with swap.opened(folder, path.name) as original:
             if patient and is_being_written(original):
                 raise swap.MovedBaseError
@@ -355,14 +361,14 @@ class Store:
                     swap.copy_temporary(folder, temporary, new[0], original)
                     swap.replace(folder, path.name, temporary, original, old=before)
                 self._late.keep(path, original, before)
-        return Written(path=path, before=before, after=new[1])
+        return WriteResult(path=path, before=before, after=new[1])
 
-    def _delete(self, file: tuple[int, VaultPath, int], before: str, author: Author) -> Written:
+    def _delete(self, file: tuple[int, VaultPath, int], before: str, author: Author) -> WriteResult:
         folder, path, original = file
         with self._recorded(path, author, "Delete", before, None) as temporary:
             swap.remove(folder, path.name, temporary, original, old=before)
         self._late.keep(path, original, before)
-        return Written(path=path, before=before, after=None)
+        return WriteResult(path=path, before=before, after=None)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -415,7 +421,7 @@ class Store:
             return swap.is_there(folder, path.name)
         return False
 
-    def _expected(self, path: VaultPath, base: str | None) -> Content:
+    def _expected(self, path: VaultPath, base: str | None) -> FileContent:
         content = self._root.read(path)
         if base is not None and base != content.digest:
             raise ConflictError(base=self.bases.text(path, base) or b"", ours=b"", theirs=content.data)
@@ -449,8 +455,8 @@ class Store:
             raise PathRefusedError(f"{printable(path)} belongs to a program's settings, which are not written from here")
 
 
-def _replacing(path: VaultPath, author: Author, operation: str, content: Content, data: bytes) -> Intent:
-    return Intent(
+def _replacing(path: VaultPath, author: Author, operation: str, content: FileContent, data: bytes) -> WriteIntent:
+    return WriteIntent(
         path=path, author=author, operation=operation, base=content.digest, digest=digest_of(data), texts=lambda: (content.data, data)
     )  # fmt: skip
 
@@ -461,12 +467,12 @@ def _other(path: VaultPath) -> ConflictError:
     )
 
 
-def _answers(decided: Decided, written: Written) -> list[Written | ParachuteError]:
+def _answers(decided: MergeDecision, written: WriteResult) -> list[WriteResult | ParachuteError]:
     return [one if isinstance(one, ParachuteError) else replace(written, merged=one) for one in decided.merged]
 
 
-def _answers_of(done: Done) -> list[Written | ParachuteError]:
+def _answers_of(done: BatchResult) -> list[WriteResult | ParachuteError]:
     if done.error is not None:
         return [done.error] * len(done.decided.merged)
     write = done.write
-    return _answers(done.decided, Written(path=VaultPath(write.path), before=write.before, after=write.after))
+    return _answers(done.decided, WriteResult(path=VaultPath(write.path), before=write.before, after=write.after))

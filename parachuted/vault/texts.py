@@ -17,7 +17,7 @@ _STOOD = "INSERT INTO places (path, digest, at) VALUES (?, ?, ?) ON CONFLICT (pa
 _GARBLED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
-class Texts:
+class TextStore:
     """Contents by digest. Any fault of the file reads as a text that is not kept; a file that cannot be used is begun anew."""
 
     def __init__(self, path: Path) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from parachuted.vault.history import History, Sighting, Write
+from parachuted.vault.history import History, ObservedWrite, Write
 
 PERSON = "person"
 _MOST_MOVES = 100
@@ -19,7 +19,7 @@ _Key: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
+class TextVersion:
     """One state of a file: the digest of its text (None: there was no file, or it is no note), who left it, and when, where that is known.
 
     `path` is where the file was; `source` where it was before, when it came from there. `write` is the number of the write of ours.
@@ -36,10 +36,10 @@ class Version:
     write: int | None = None
 
 
-def trail_of(history: History, path: str, present: str | None = None) -> list[Version]:
+def trail_of(history: History, path: str, present: str | None = None) -> list[TextVersion]:
     """The file's versions, oldest first. `present` is the digest of what is there now, which may be newer than what is known."""
     steps = list(_steps_back(history, path))[::-1]
-    versions: list[Version] = []
+    versions: list[TextVersion] = []
     for step in steps:
         versions += _versions_of(step, versions[-1] if versions else None)
     if present is not None and (not versions or versions[-1].digest != present):
@@ -77,7 +77,7 @@ def _is_replaced(history: History, path: str, now: _Key, until: _Key | None) -> 
         if key > now:
             if is_gone and step.source is not None:
                 return True
-            is_gone |= step.what.kind == "deleted" if isinstance(step.what, Sighting) else step.what.after is None
+            is_gone |= step.what.kind == "deleted" if isinstance(step.what, ObservedWrite) else step.what.after is None
     return False
 
 
@@ -85,7 +85,7 @@ def _is_replaced(history: History, path: str, now: _Key, until: _Key | None) -> 
 class _Step:
     """A write, or a sighting, of the file, and where the file came from, when it moved to here."""
 
-    what: Write | Sighting
+    what: Write | ObservedWrite
     source: str | None = None
 
 
@@ -114,9 +114,9 @@ def _at(history: History, path: str, limit: _Key | None) -> list[tuple[_Key, _St
     return sorted((one for one in steps if limit is None or one[0] < limit), key=lambda one: one[0])
 
 
-def _versions_of(step: _Step, last: Version | None) -> list[Version]:
+def _versions_of(step: _Step, last: TextVersion | None) -> list[TextVersion]:
     what = step.what
-    if isinstance(what, Sighting):
+    if isinstance(what, ObservedWrite):
         return _seen(what, last)
     found = [] if last is not None and last.digest == what.before else _unseen(what, last, came=step.source is not None)
     if what.before == what.after:
@@ -128,26 +128,26 @@ def _versions_of(step: _Step, last: Version | None) -> list[Version]:
         kind = "created"
     elif what.after is None:
         kind = "deleted"
-    version = Version(
+    version = TextVersion(
         path=what.path, digest=what.after, by=what.author.by, kind=kind, at=what.at, run=what.author.run, causes=what.author.causes,
         source=step.source, write=what.id,
     )  # fmt: skip
     return [*found, version]
 
 
-def _unseen(write: Write, last: Version | None, *, came: bool) -> list[Version]:
+def _unseen(write: Write, last: TextVersion | None, *, came: bool) -> list[TextVersion]:
     """The text that our write found, and that nobody was seen to leave: a person's."""
     if came or write.before is None:
         return []
     return [_by_person(write.path, write.before, last)]
 
 
-def _by_person(path: str, digest: str, last: Version | None) -> Version:
+def _by_person(path: str, digest: str, last: TextVersion | None) -> TextVersion:
     is_new = last is None or last.digest is None
-    return Version(path=path, digest=digest, by=PERSON, kind="created" if is_new else "changed")
+    return TextVersion(path=path, digest=digest, by=PERSON, kind="created" if is_new else "changed")
 
 
-def _seen(seen: Sighting, last: Version | None) -> list[Version]:
+def _seen(seen: ObservedWrite, last: TextVersion | None) -> list[TextVersion]:
     if last is not None and last.digest == seen.digest and last.path == seen.path:
         return []
     kind: Literal["created", "changed", "moved", "deleted"] = "changed"
@@ -155,9 +155,9 @@ def _seen(seen: Sighting, last: Version | None) -> list[Version]:
         kind = "moved"
     elif seen.kind in {"created", "deleted"}:
         kind = "created" if seen.kind == "created" else "deleted"
-    return [Version(path=seen.path, digest=seen.digest, by=PERSON, kind=kind, at=seen.at, source=seen.source)]
+    return [TextVersion(path=seen.path, digest=seen.digest, by=PERSON, kind=kind, at=seen.at, source=seen.source)]
 
 
-def version_named(versions: Sequence[Version], name: str) -> list[Version]:
+def version_named(versions: Sequence[TextVersion], name: str) -> list[TextVersion]:
     """Those whose digest begins with the name: one text, unless the name is too short."""
     return [one for one in versions if one.digest is not None and one.digest.startswith(name)]

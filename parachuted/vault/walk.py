@@ -8,20 +8,28 @@ import stat
 from collections.abc import Callable, Mapping
 
 from parachuted.errors import PathRefusedError
-from parachuted.vault.ignore import Ignore
-from parachuted.vault.index import Entry, Index
+from parachuted.vault.ignore import IgnoreRules
+from parachuted.vault.index import IndexEntry, VaultIndex
 from parachuted.vault.paths import MOST_FOLDERS, VaultPath, name_refusal, printable
 from parachuted.vault.root import VaultRoot, let_go
-from parachuted.vault.seen import GONE, Scan, Seen, compare, is_as_known
+from parachuted.vault.scan_findings import GONE, PathDifference, ScanFindings, compare, is_as_known
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Walk:
+class VaultWalk:
     """One walk; folders are opened by descriptor, each from the one it is in, so that no swapped link leads outside."""
 
     def __init__(
-        self, *, root: VaultRoot, index: Index, ignore: Ignore, scan: Scan, enter: Callable[[str], None], settle_ns: int, is_strict: bool
+        self,
+        *,
+        root: VaultRoot,
+        index: VaultIndex,
+        ignore: IgnoreRules,
+        scan: ScanFindings,
+        enter: Callable[[str], None],
+        settle_ns: int,
+        is_strict: bool,
     ) -> None:
         """What is found goes into `scan`. `is_strict`: the rules of `ignore` are new, so files that are known are held against them too."""
         self._root, self._index, self._ignore, self._scan, self._enter = root, index, ignore, scan, enter
@@ -47,13 +55,13 @@ class Walk:
         prefix = f"{folder}/" if folder else ""
         children, here = self._files(folder, prefix, known, descriptor)
         if len(here) < len(known):
-            self._scan.seen += [Seen(path=VaultPath(prefix + name), old=known[name], new=None) for name in known.keys() - here]
+            self._scan.seen += [PathDifference(path=VaultPath(prefix + name), old=known[name], new=None) for name in known.keys() - here]
         for name in set(index.folders(folder)).difference(children):
             self._folder_is_gone(prefix + name)
         for name in children:
             self._child(prefix + name, name, descriptor, depth + 1)
 
-    def _files(self, folder: str, prefix: str, known: Mapping[str, Entry], descriptor: int) -> tuple[list[str], set[str]]:
+    def _files(self, folder: str, prefix: str, known: Mapping[str, IndexEntry], descriptor: int) -> tuple[list[str], set[str]]:
         """Compare the files directly in a folder. Names of the folders in it, and of the known files that are still there."""
         children, here = [], set()
         is_strict, ignore = self._is_strict, self._ignore
@@ -83,7 +91,7 @@ class Walk:
         self._scan.problems[printable(path)] = os.strerror(error.errno or errno.EIO)
         return True
 
-    def _file(self, folder: str, prefix: str, name: str, descriptor: int, status: os.stat_result, old: Entry | None) -> bool:
+    def _file(self, folder: str, prefix: str, name: str, descriptor: int, status: os.stat_result, old: IndexEntry | None) -> bool:
         """Compare one file; False when there is no file of ours under that name."""
         if self._ignore.file(folder, name):
             return False
@@ -132,7 +140,7 @@ class Walk:
         for place in self._index.below(folder):
             self._scan.gone_folders.append(place)
             known = self._index.entries(place)
-            self._scan.seen += [Seen(path=VaultPath(f"{place}/{name}"), old=entry, new=None) for name, entry in known.items()]
+            self._scan.seen += [PathDifference(path=VaultPath(f"{place}/{name}"), old=entry, new=None) for name, entry in known.items()]
 
     def _link_problem(self, path: str) -> str | None:
         """What is wrong with a link; None when it leads to something in the vault, which is seen there."""

@@ -9,13 +9,13 @@ import pytest
 
 from parachuted.access.authority import NOBODY, Authority, acting, current
 from parachuted.errors import ActRefusedError
-from parachuted.keys import Glob, Grant
+from parachuted.keys import AccessGrant, PathGlob
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
 
-def paths(*patterns: str) -> Grant:
-    return Grant(alternatives=((tuple(map(Glob, patterns)),),))
+def paths(*patterns: str) -> AccessGrant:
+    return AccessGrant(alternatives=((tuple(map(PathGlob, patterns)),),))
 
 
 def test_code_that_no_call_led_to_reaches_nothing():

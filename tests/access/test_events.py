@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from parachuted.access.events import EventFilter
 from parachuted.access.fields import PATH_KINDS, FieldKind
+from parachuted.access.patterns import grant_of
 from parachuted.events import CATALOG, FACTS, Event, EventKind
-from parachuted.grants.patterns import grant_of
 from parachuted.keys import EVERYTHING, NOBODY, parse_words
 
 CHANGE = {"by": "person", "run": None, "causes": ["c1"], "digest": "d"}

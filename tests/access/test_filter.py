@@ -4,11 +4,11 @@ import pytest
 
 from parachuted.access.filter import AccessFilter, unknown
 from parachuted.errors import NotFoundError
-from parachuted.keys import Glob, Grant
+from parachuted.keys import AccessGrant, PathGlob
 from parachuted.vault import VaultPath, VaultRoot
 
-EVERYWHERE = Grant(alternatives=None)
-GARDEN = Grant(alternatives=(((Glob("Projects/garden/**"),),),))
+EVERYWHERE = AccessGrant(alternatives=None)
+GARDEN = AccessGrant(alternatives=(((PathGlob("Projects/garden/**"),),),))
 
 
 @pytest.fixture

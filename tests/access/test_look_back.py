@@ -8,11 +8,11 @@ from pathlib import Path
 from parachuted.access.look_back import is_looked_back, look_back, set_looked_back
 from parachuted.access.origins import Origins
 from parachuted.state import open_state
-from parachuted.vault import Entry, Index, VaultPath, VaultRoot, digest_of
+from parachuted.vault import IndexEntry, VaultIndex, VaultPath, VaultRoot, digest_of
 
 
 def test_notes_that_say_so_are_recorded_and_others_are_not(tmp_path: Path):
-    vault, index = tmp_path / "vault", Index()
+    vault, index = tmp_path / "vault", VaultIndex()
     texts = {
         "a.md": "---\norigin: web\n---\nText\n",
         "b.md": "An origin of sorts.\n",
@@ -22,8 +22,8 @@ def test_notes_that_say_so_are_recorded_and_others_are_not(tmp_path: Path):
     for name, text in texts.items():
         (vault / name).parent.mkdir(parents=True, exist_ok=True)
         (vault / name).write_text(text)
-        index.set(VaultPath(name), Entry.of((vault / name).stat(), digest_of(text.encode())))
-    index.set(VaultPath("gone.md"), Entry(1, 1, 1, 1, "0" * 64))
+        index.set(VaultPath(name), IndexEntry.of((vault / name).stat(), digest_of(text.encode())))
+    index.set(VaultPath("gone.md"), IndexEntry(1, 1, 1, 1, "0" * 64))
     state = open_state(tmp_path / "state.json")
     origins = Origins(state)
 

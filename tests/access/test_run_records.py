@@ -8,7 +8,7 @@ import pytest
 
 from parachuted.access.filter import AccessFilter
 from parachuted.access.run_records import RunAccess
-from parachuted.keys import EVERYTHING, EVERYWHERE, Glob, Grant, Identity
+from parachuted.keys import EVERYTHING, EVERYWHERE, AccessGrant, Identity, PathGlob
 from parachuted.vault import VaultRoot
 from tests.api.calls import call, get, key_of
 from tests.stories.life import Life, Live, note, save
@@ -95,11 +95,11 @@ RUN: dict[str, object] = {
 }  # fmt: skip
 
 
-def of(*patterns: str) -> Grant:
-    return Grant(alternatives=((tuple(map(Glob, patterns)),),)) if patterns else Grant(alternatives=())
+def of(*patterns: str) -> AccessGrant:
+    return AccessGrant(alternatives=((tuple(map(PathGlob, patterns)),),)) if patterns else AccessGrant(alternatives=())
 
 
-def access(folder, sight: Grant, reading: Grant) -> RunAccess:
+def access(folder, sight: AccessGrant, reading: AccessGrant) -> RunAccess:
     return RunAccess(AccessFilter(VaultRoot(folder), sight), reading)
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents import Backend, ClaudeSettings, Finished, Job, Limits, Step, Tool, ToolResult, make_backend
-from parachuted.agents.gateway import Gateway, Ledger, MoneyLimits
+from parachuted.agents import Backend, ClaudeSettings, Job, RunLimits, RunResult, Step, Tool, ToolResult, make_backend
+from parachuted.agents.gateway import Gateway, MoneyLimits, UsageStore
 from parachuted.agents.heavy import load_heavy
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.errors import AgentFailedError
@@ -60,7 +60,7 @@ def job(desk: Desk) -> Callable[..., Job]:
             "changes": (),
             "at": datetime(2026, 11, 21, 12, 0, tzinfo=UTC),
         }
-        return Job(**{**usual, **parts, "limits": Limits(**limits)})
+        return Job(**{**usual, **parts, "limits": RunLimits(**limits)})
 
     return make
 
@@ -72,8 +72,8 @@ class Outcome:
         self.steps, self.error, self.seconds = steps, error, seconds
 
     @property
-    def account(self) -> Finished:
-        assert isinstance(self.steps[-1], Finished)
+    def account(self) -> RunResult:
+        assert isinstance(self.steps[-1], RunResult)
         return self.steps[-1]
 
 
@@ -113,7 +113,7 @@ class Claude:
         self.api = api
         self.folder = folder
         self.gateway = Gateway(
-            env=env, vault=folder, user_home=folder, base_url=api.url, ledger=Ledger(folder.with_suffix(".db"), time.time),
+            env=env, vault=folder, user_home=folder, base_url=api.url, ledger=UsageStore(folder.with_suffix(".db"), time.time),
             limits=MoneyLimits(usd_per_cause=50.0, usd_per_hour=50.0, usd_per_day=50.0), clock=lambda: datetime.now(UTC),
         )  # fmt: skip
         self.settings = ClaudeSettings(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents import Called, ClaudeSettings, Credential, Finished, OfflineBackend, Said, choose_backend, make_backend
+from parachuted.agents import ClaudeSettings, Credential, OfflineBackend, RunResult, TextStep, ToolCallStep, choose_backend, make_backend
 from parachuted.testing import say, use
 
 KEY = Credential(kind="api_key", where="from the environment variable ANTHROPIC_API_KEY")
@@ -80,14 +80,14 @@ async def test_what_is_said_called_and_finished_comes_in_order_and_a_tool_error_
     outcome = await run(backend, job())
 
     assert outcome.error is None
-    assert outcome.steps[0] == Said(text="let me look")
-    calls = [step for step in outcome.steps if isinstance(step, Called)]
+    assert outcome.steps[0] == TextStep(text="let me look")
+    calls = [step for step in outcome.steps if isinstance(step, ToolCallStep)]
     assert [(call.tool, call.result.is_error) for call in calls] == [("read_context", False), ("read_context", True), ("rm", True)]
     assert calls[0].result.text == "read_context did it"
     assert "7 is not of type 'string'" in calls[1].result.text
     assert desk.calls == [("read_context", {"file_path": "a.md"})]
     assert isinstance(outcome.account.session_id, str)
-    assert [type(step) for step in outcome.steps].index(Finished) == len(outcome.steps) - 1
+    assert [type(step) for step in outcome.steps].index(RunResult) == len(outcome.steps) - 1
 
 
 async def test_a_run_is_ended_after_its_turns_and_its_account_comes_first(scripted, job, run, desk):
@@ -118,7 +118,7 @@ async def test_runs_that_begin_at_once_share_one_backend_and_do_not_meet(claude,
     claude.api.add(*[lambda request: [say("for " + request.body["system"][-1]["text"])]] * 2)
     outcomes = await asyncio.gather(*(run(claude.backend, job(system_prompt=name)) for name in ("one", "two")))
 
-    assert [outcome.steps[0] for outcome in outcomes] == [Said(text="for one"), Said(text="for two")]
+    assert [outcome.steps[0] for outcome in outcomes] == [TextStep(text="for one"), TextStep(text="for two")]
 
 
 async def test_a_run_ends_with_the_task_that_reads_it(scripted, job, run):

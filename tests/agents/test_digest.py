@@ -20,7 +20,7 @@ from parachuted.agents.digest import (
     write_history,
 )
 from parachuted.agents.extract import extract_note
-from parachuted.agents.news import News
+from parachuted.agents.part_changes import PartChanges
 from parachuted.vault import parse_note
 
 GARDEN = "# Garden\n\n> Something to eat\n\n## Current Focus\n- Sow beans\n- Water\n"
@@ -60,12 +60,12 @@ def test_of_many_notes_each_folder_is_one_item_and_what_is_left_out_is_counted()
 
 def test_history_tells_what_changed_and_stops_at_ten():
     changes = [
-        ChangedNote(path="P/a/AGENTS.md", kind="modified", title="Alpha", news=(News(label="status", items=("customer (was lead)",)),)),
+        ChangedNote(path="P/a/AGENTS.md", kind="modified", title="Alpha", news=(PartChanges(label="status", items=("customer (was lead)",)),)),
         ChangedNote(
             path="P/b/AGENTS.md", kind="modified",
-            news=(News(label="Focus", items=("closed [x] a", "b")), News(label="", items=("c",)), News(label="due", items=("today",))),
+            news=(PartChanges(label="Focus", items=("closed [x] a", "b")), PartChanges(label="", items=("c",)), PartChanges(label="due", items=("today",))),
         ),
-        ChangedNote(path="P/c/AGENTS.md", kind="created", news=(News(label="", items=("All of it",)),)),
+        ChangedNote(path="P/c/AGENTS.md", kind="created", news=(PartChanges(label="", items=("All of it",)),)),
         ChangedNote(path="P/d/AGENTS.md", kind="deleted"),
         ChangedNote(path="P/e/AGENTS.md", kind="moved", source="P/old.md"),
         ChangedNote(path="P/f/AGENTS.md", kind="modified", units=("Facts",)),

@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
-from parachuted.agents import Called, ChangedNote, Finished, Job, Limits, Said, Tool, ToolResult
+from parachuted.agents import ChangedNote, Job, RunLimits, RunResult, TextStep, Tool, ToolCallStep, ToolResult
 
 
 def test_a_job_and_its_steps_cannot_be_changed_by_who_reads_them(job):
@@ -15,5 +15,5 @@ def test_a_job_and_its_steps_cannot_be_changed_by_who_reads_them(job):
 
     assert all(
         kind.__slots__ == tuple(field.name for field in fields(kind))
-        for kind in (Called, ChangedNote, Finished, Job, Limits, Said, Tool, ToolResult)
+        for kind in (ToolCallStep, ChangedNote, RunResult, Job, RunLimits, TextStep, Tool, ToolResult)
     )

@@ -10,16 +10,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from parachuted.agents import Called, ChangedNote, Finished, OfflineBackend, Said, Tool, ToolResult
+from parachuted.agents import ChangedNote, OfflineBackend, RunResult, TextStep, Tool, ToolCallStep, ToolResult
 from parachuted.agents.digest import BEGIN, find_generated
-from parachuted.agents.news import News
+from parachuted.agents.part_changes import PartChanges
 from parachuted.errors import AgentFailedError
 from parachuted.vault import parse_note
 
 ROOT = "# My vault\n\n> All of it.\n\n## Facts\n- mine\n\n## History\n"
 GARDEN = "# Garden\n\n> Something to eat\n\n## Current Focus\n- Sow beans\n"
 CHANGE = ChangedNote(
-    path="P/garden/AGENTS.md", kind="modified", title="Garden", news=(News(label="Current Focus", items=("Sow beans",)),)
+    path="P/garden/AGENTS.md", kind="modified", title="Garden", news=(PartChanges(label="Current Focus", items=("Sow beans",)),)
 )  # fmt: skip
 
 
@@ -80,7 +80,7 @@ def offline(job, run, shelf):
 
 
 def called(outcome):
-    return [(step.tool, step.arguments.get("section")) for step in outcome.steps if isinstance(step, Called)]
+    return [(step.tool, step.arguments.get("section")) for step in outcome.steps if isinstance(step, ToolCallStep)]
 
 
 async def test_a_change_is_told_in_the_digest_and_in_the_history(shelf, offline):
@@ -93,7 +93,7 @@ async def test_a_change_is_told_in_the_digest_and_in_the_history(shelf, offline)
     assert note.text(note.section("History").own).strip() == "- 2026-11-21: [Garden](P/garden/AGENTS.md): Current Focus: Sow beans"
     assert shelf.notes["AGENTS.md"].startswith(ROOT)
     assert called(outcome)[-2:] == [("update_context", "Watching"), ("update_context", "History")]
-    assert outcome.account == Finished(cost_usd=0.0, input_tokens=0, output_tokens=0, turns=6)
+    assert outcome.account == RunResult(cost_usd=0.0, input_tokens=0, output_tokens=0, turns=6)
 
 
 async def test_the_same_vault_and_job_give_the_same_bytes(shelf, offline):
@@ -127,7 +127,7 @@ async def test_a_section_of_that_name_that_a_person_wrote_is_left_alone(shelf, o
     outcome = await offline(CHANGE)
 
     assert "## Watching\nThe birds.\n" in shelf.notes["AGENTS.md"]
-    assert any(isinstance(step, Said) and "left as it is" in step.text for step in outcome.steps)
+    assert any(isinstance(step, TextStep) and "left as it is" in step.text for step in outcome.steps)
     assert called(outcome)[-1] == ("update_context", "History")
 
 

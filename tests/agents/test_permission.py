@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents.permission import Answer, Permissions, Question, Wish
+from parachuted.agents.permission import Answer, PendingPermission, PermissionRequest, PermissionRequests
 from parachuted.errors import NotFoundError
 from parachuted.events import Bus
 from parachuted.events.bus import Event
 from parachuted.state import open_state
 
 AT = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)
-DIARY = Wish(kind="read", what="Diary/2026.md", why="the plan says it is there")
+DIARY = PermissionRequest(kind="read", what="Diary/2026.md", why="the plan says it is there")
 
 
 def now() -> datetime:
@@ -27,7 +27,7 @@ class Desk:
 
     def __init__(self, *answers: Answer | None, wait_s: float = 30, never=None) -> None:
         self.bus = Bus(now)
-        self.permissions = Permissions(self.bus, now, wait_s, never=never)
+        self.permissions = PermissionRequests(self.bus, now, wait_s, never=never)
         self.events: list[Event] = []
         self._answers = list(answers)
         self.bus.listen(self._hear)
@@ -37,14 +37,16 @@ class Desk:
         if event.event == "permission.requested" and self._answers and (answer := self._answers.pop(0)) is not None:
             self.permissions.answer(str(event.data["id"]), answer)
 
-    async def ask(self, wish: Wish = DIARY, *, run: str = "r1", session: str | None = "s1", agent: str = "work/helper") -> bool:
+    async def ask(
+        self, wish: PermissionRequest = DIARY, *, run: str = "r1", session: str | None = "s1", agent: str = "work/helper"
+    ) -> bool:
         async with asyncio.timeout(10):
             return await self.permissions.ask(run=run, session=session, agent=agent, wish=wish)
 
     def told(self, name: str) -> list[Event]:
         return [event for event in self.events if event.event == name]
 
-    async def question(self) -> Question:
+    async def question(self) -> PendingPermission:
         async with asyncio.timeout(10):
             while not (found := self.permissions.pending()):
                 await asyncio.sleep(0)
@@ -77,7 +79,7 @@ async def test_unanswered_is_denied_and_nothing_waits_any_more():
 async def test_after_one_unanswered_question_a_run_waits_for_nobody_again_and_the_next_run_may_ask():
     desk = Desk(None, None, "once", wait_s=0.02)
 
-    assert [await desk.ask(), await desk.ask(Wish(kind="bash", what="make"))] == [False, False]
+    assert [await desk.ask(), await desk.ask(PermissionRequest(kind="bash", what="make"))] == [False, False]
     assert [event.data["what"] for event in desk.told("permission.requested")] == [DIARY.what]
     desk.permissions.end_run("r1")
     assert not await desk.ask(run="r2")
@@ -97,8 +99,8 @@ async def test_another_file_another_act_and_another_agent_are_other_wishes():
     desk = Desk("session", None, None, None, wait_s=0.02)
 
     assert await desk.ask()
-    assert not await desk.ask(Wish(kind="write", what=DIARY.what))
-    assert not await desk.ask(Wish(kind="read", what="Diary/2025.md"))
+    assert not await desk.ask(PermissionRequest(kind="write", what=DIARY.what))
+    assert not await desk.ask(PermissionRequest(kind="read", what="Diary/2025.md"))
     assert not await desk.ask(agent="work/other")
 
 
@@ -151,7 +153,7 @@ async def test_the_same_question_asked_twice_at_once_is_one():
 
 async def test_an_agent_that_asks_and_asks_is_denied_unheard():
     desk = Desk(*["once"] * 20, wait_s=0.02)
-    assert sum([await desk.ask(Wish(kind="read", what=f"Diary/{number}.md")) for number in range(100)]) == 20
+    assert sum([await desk.ask(PermissionRequest(kind="read", what=f"Diary/{number}.md")) for number in range(100)]) == 20
 
     assert len(desk.told("permission.requested")) == 20
     assert not await desk.ask(run="r2", session="s2")
@@ -162,7 +164,7 @@ async def test_no_more_than_three_questions_of_a_run_wait_at_once():
     desk = Desk(wait_s=0.05)
     async with asyncio.TaskGroup() as group:
         for number in range(10):
-            group.create_task(desk.ask(Wish(kind="read", what=f"Diary/{number}.md")))
+            group.create_task(desk.ask(PermissionRequest(kind="read", what=f"Diary/{number}.md")))
 
     assert len(desk.told("permission.requested")) == 3
 
@@ -193,8 +195,8 @@ async def test_the_end_of_a_run_denies_what_it_still_asks():
 async def test_what_an_agent_says_of_its_wish_is_cut_and_shown_safely():
     desk = Desk(wait_s=0.001)
 
-    assert not await desk.ask(Wish(kind="bash", what="ls\x1b[2J", why="x" * 10_000))
-    assert not await desk.ask(Wish(kind="bash", what="x" * 10_000))
+    assert not await desk.ask(PermissionRequest(kind="bash", what="ls\x1b[2J", why="x" * 10_000))
+    assert not await desk.ask(PermissionRequest(kind="bash", what="x" * 10_000))
 
     (told,) = desk.told("permission.requested")
     assert told.data["what"] == "ls\\x1b[2J"

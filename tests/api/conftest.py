@@ -7,25 +7,25 @@ from collections.abc import Iterator
 import pytest
 from aiohttp import web
 
-from parachuted.api import front
-from parachuted.api.openapi import errors_of
-from parachuted.api.recorded import GONE, Reached
-from parachuted.api.route import Call
-from parachuted.events.audit import AuditEvent, Caller
+from parachuted.api.http import middleware
+from parachuted.api.http.openapi import errors_of
+from parachuted.api.http.recorded import GONE, Reached
+from parachuted.api.http.route import ApiCall
+from parachuted.audit.events import AuditCaller, AuditEvent
 
 
 @pytest.fixture(autouse=True)
 def _described(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Hears of every answer where the audit does. What modules answer is theirs to say."""
-    event_of, undescribed = front.event_of, set[str]()
+    event_of, undescribed = middleware.event_of, set[str]()
 
     def checked(
-        request: web.Request, reached: Reached | None, caller: Caller, call: Call | None, *, status: int, **more: object
+        request: web.Request, reached: Reached | None, caller: AuditCaller, call: ApiCall | None, *, status: int, **more: object
     ) -> AuditEvent:
         if call is not None and call.route.recorded_as == "api_call" and status not in {*call.route.answers, *errors_of(call.route), GONE}:
             undescribed.add(f"{call.route.method} {call.route.path} answered {status}")
         return event_of(request, reached, caller, call, status=status, **more)
 
-    monkeypatch.setattr(front, "event_of", checked)
+    monkeypatch.setattr(middleware, "event_of", checked)
     yield
     assert not undescribed

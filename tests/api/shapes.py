@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from typing_extensions import is_typeddict
 
 from parachuted.api import make_app
-from parachuted.api.route import Route
+from parachuted.api.http.route import Route
 from tests.stories.life import Life
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from parachuted.api import make_app
-from parachuted.api.route import Route
+from parachuted.api.http.route import Route
 from tests.stories.life import Live
 
 ROUTES = {

@@ -13,7 +13,7 @@ import pytest
 from yarl import URL
 
 from parachuted.api import make_app
-from parachuted.api.route import Route
+from parachuted.api.http.route import Route
 from parachuted.keys import CAPABILITIES
 from tests.api.calls import ELSEWHERE, get, key_of
 from tests.api.places import INSIDE, Place, places

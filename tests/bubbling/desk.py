@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from parachuted.bubbling import Reconciler, Review, Reviews, Watches
+from parachuted.bubbling import PendingChange, PendingChanges, Reconciler, WatchRegistry
 from parachuted.events import Bus, Change, Event
-from parachuted.state import Disk, open_state
-from parachuted.tasks import Causes, Queue, Task, Window
-from parachuted.vault import Author, Entry, Index, Objects, VaultPath, VaultRoot, declared_watch, digest_of
+from parachuted.state import JournalDisk, open_state
+from parachuted.tasks import Causes, Queue, QuietWindow, Task
+from parachuted.vault import Author, IndexEntry, ObjectStore, VaultIndex, VaultPath, VaultRoot, declared_watch, digest_of
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
@@ -21,26 +21,26 @@ class Desk:
     """`look` takes in what people and runs did to the files of `vault`."""
 
     folder: Path
-    disk: Disk = field(default_factory=Disk)
+    disk: JournalDisk = field(default_factory=JournalDisk)
     events: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.vault = self.folder / "vault"
         self.vault.mkdir(exist_ok=True)
         self.now = NOON
-        self.index = Index()
+        self.index = VaultIndex()
         self._numbers = itertools.count(1)
         self._causes = itertools.count(1)
-        self._looked: dict[str, list[Review]] = {}
-        self.objects = Objects(self.folder / "objects")
+        self._looked: dict[str, list[PendingChange]] = {}
+        self.objects = ObjectStore(self.folder / "objects")
         self.open()
 
     def open(self) -> None:
         """As the daemon builds it at its start."""
         self.state = open_state(self.folder / "state.journal", disk=self.disk)
-        self.watches = Watches(self.state, self.index, self.clock)
-        self.reviews, self.causes = Reviews(self.state), Causes(self.state)
-        self.queue = Queue(self.state, self.causes, Window(quiet_s=2.0, longest_s=60.0), self.watches)
+        self.watches = WatchRegistry(self.state, self.index, self.clock)
+        self.reviews, self.causes = PendingChanges(self.state), Causes(self.state)
+        self.queue = Queue(self.state, self.causes, QuietWindow(quiet_s=2.0, longest_s=60.0), self.watches)
         bus = Bus(self.clock)
         bus.listen(self.events.append)
         self.reconciler = Reconciler(
@@ -78,7 +78,7 @@ class Desk:
         (self.vault / path).parent.mkdir(parents=True, exist_ok=True)
         (self.vault / path).write_bytes(data)
         number = next(self._numbers)
-        new = Entry(number, number, len(data), number, digest_of(data))
+        new = IndexEntry(number, number, len(data), number, digest_of(data))
         return Change(
             kind="moved" if source else "modified" if old else "created", path=path, old=old, new=new, author=author,
             source=VaultPath(_path(source)) if source else None, data=data, watch=declared_watch(data)[0],

@@ -5,7 +5,7 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parachuted.bubbling.graph import Reach, Step, reachable
+from parachuted.bubbling.graph import CascadeStep, WatchGraph, reachable
 
 NODES = "abcdefgh"
 graphs = st.dictionaries(st.sampled_from(NODES), st.sets(st.sampled_from(NODES), max_size=4)).map(
@@ -36,9 +36,9 @@ def test_a_change_wakes_those_who_watch_it_and_those_who_watch_them():
     edges = {"note": ["project"], "project": ["area"], "area": ["root"]}
 
     assert reachable("note", lookup(edges)).steps == (
-        Step(watcher="project", depth=1, via="note"),
-        Step(watcher="area", depth=2, via="project"),
-        Step(watcher="root", depth=3, via="area"),
+        CascadeStep(watcher="project", depth=1, via="note"),
+        CascadeStep(watcher="area", depth=2, via="project"),
+        CascadeStep(watcher="root", depth=3, via="area"),
     )
 
 
@@ -57,7 +57,7 @@ def test_who_watches_two_others_comes_after_both_though_it_is_nearer():
 def test_the_depth_is_the_shortest_way():
     steps = {step.watcher: step for step in reachable("note", lookup({"note": ["root", "project"], "project": ["root"]})).steps}
 
-    assert steps["root"] == Step(watcher="root", depth=1, via="note")
+    assert steps["root"] == CascadeStep(watcher="root", depth=1, via="note")
 
 
 def test_two_notes_that_watch_each_other_are_a_loop_and_each_comes_once():
@@ -74,7 +74,7 @@ def test_the_changed_note_is_not_woken_by_its_own_change():
 def test_a_note_that_seems_to_watch_itself_is_woken_by_others_only():
     steps = reachable("a", lookup({"a": ["a", "b"], "b": ["a", "b"]})).steps
 
-    assert steps == (Step(watcher="b", depth=1, via="a"), Step(watcher="a", depth=2, via="b"))
+    assert steps == (CascadeStep(watcher="b", depth=1, via="a"), CascadeStep(watcher="a", depth=2, via="b"))
 
 
 def test_those_that_need_not_wait_for_each_other_come_nearest_first_then_by_name():
@@ -87,7 +87,7 @@ def test_of_several_ways_of_the_same_length_the_first_by_name_is_told():
     names = [f"{number:02}" for number in range(50)]
     edges = {"note": names[::-1]} | {name: ["root"] for name in names}
 
-    assert reachable("note", lookup(edges)).steps[-1] == Step(watcher="root", depth=2, via="00")
+    assert reachable("note", lookup(edges)).steps[-1] == CascadeStep(watcher="root", depth=2, via="00")
 
 
 def test_loops_that_the_change_does_not_reach_are_not_reported():
@@ -107,13 +107,13 @@ def test_a_long_chain_and_a_long_ring_need_no_recursion():
 
     assert [step.depth for step in reachable("0", lookup(chain)).steps] == list(range(1, size + 1))
     assert [len(loop) for loop in reachable("0", lookup(ring)).loops] == [size + 1]
-    assert Reach.of(chain, lookup(chain)).blocks("0", str(size))
+    assert WatchGraph.of(chain, lookup(chain)).blocks("0", str(size))
 
 
 def test_three_hundred_watchers_of_everything_are_one_loop_in_which_nobody_waits():
     names = [f"{number:03}" for number in range(300)]
     cascade = reachable("note", lambda path: [name for name in names if name != path])
-    reach = Reach.of(names, lambda path: [name for name in names if name != path])
+    reach = WatchGraph.of(names, lambda path: [name for name in names if name != path])
 
     assert (len(cascade.steps), cascade.loops) == (300, (tuple(names),))
     assert reach.reaches("000", "299")
@@ -122,20 +122,20 @@ def test_three_hundred_watchers_of_everything_are_one_loop_in_which_nobody_waits
 
 def test_everyone_waits_for_all_above_in_a_dense_graph_without_loops():
     names = [f"{number:03}" for number in range(300)]
-    reach = Reach.of(names, lambda path: [name for name in names if name > path])
+    reach = WatchGraph.of(names, lambda path: [name for name in names if name > path])
 
     assert [reach.blocks("150", name) for name in names] == [name > "150" for name in names]
 
 
 def test_who_waits_is_seen_through_notes_that_were_not_asked_about():
-    reach = Reach.of(["a", "c"], lookup({"a": ["b"], "b": ["c"]}))
+    reach = WatchGraph.of(["a", "c"], lookup({"a": ["b"], "b": ["c"]}))
 
     assert reach.blocks("a", "c")
     assert not reach.blocks("c", "a")
 
 
 def test_a_stranger_waits_for_nobody_and_nobody_for_it():
-    reach = Reach.of(["a", "b"], lookup({"a": ["b"]}))
+    reach = WatchGraph.of(["a", "b"], lookup({"a": ["b"]}))
 
     assert not reach.blocks("stranger", "b")
     assert not reach.blocks("a", "stranger")
@@ -143,7 +143,7 @@ def test_a_stranger_waits_for_nobody_and_nobody_for_it():
 
 
 def test_a_note_does_not_wait_for_itself_but_a_loop_leads_back_to_it():
-    reach = Reach.of(["a", "b", "c"], lookup({"a": ["b"], "b": ["a", "c"]}))
+    reach = WatchGraph.of(["a", "b", "c"], lookup({"a": ["b"], "b": ["a", "c"]}))
 
     assert not reach.blocks("a", "a")
     assert reach.reaches("a", "a")
@@ -199,7 +199,7 @@ def test_the_order_does_not_depend_on_the_order_in_which_watchers_are_named(edge
 @settings(max_examples=150, deadline=None)
 @given(graphs)
 def test_reach_is_the_transitive_closure(edges):
-    reach = Reach.of(NODES, lookup(edges))
+    reach = WatchGraph.of(NODES, lookup(edges))
 
     for upper, lower in product(NODES, NODES):
         down, up = lower in reached_from(edges, upper), upper in reached_from(edges, lower)
@@ -210,7 +210,7 @@ def test_reach_is_the_transitive_closure(edges):
 @settings(max_examples=150, deadline=None)
 @given(graphs, st.sets(st.sampled_from([*NODES, "elsewhere"])))
 def test_of_some_watchers_those_wait_who_are_downstream_of_another(edges, some):
-    reach = Reach.of(NODES, lookup(edges))
+    reach = WatchGraph.of(NODES, lookup(edges))
     found = reach.blockers(some)
 
     assert set(found) == {lower for lower in some if any(reach.blocks(upper, lower) for upper in some)}

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from parachuted.bubbling.meaning import changed_units, matters, meaning
-from parachuted.bubbling.patterns import Narrowing, parse_declaration
-from parachuted.bubbling.trie import Match, WatchTrie
+from parachuted.bubbling.patterns import PatternPart, parse_declaration
+from parachuted.bubbling.trie import WatchMatch, WatchTrie
 
 
 def match_for(*texts):
@@ -62,5 +62,5 @@ def test_titles_that_hold_signs_of_ours_are_found_by_name():
     units = tuple(meaning(b"# @home\n# (whole note)\n# a > b\n# Phase (2)\n"))
 
     for title, unit in zip(["@home", "(whole note)", "a > b", "Phase (2)"], units, strict=True):
-        match = Match(watcher="AGENTS.md", patterns=(), narrowings=(Narrowing(mark="#", name=title),))
+        match = WatchMatch(watcher="AGENTS.md", patterns=(), narrowings=(PatternPart(mark="#", name=title),))
         assert matters(units, match) == (unit,)

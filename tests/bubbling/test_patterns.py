@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parachuted.bubbling.patterns import MAX_PATTERNS, Glob, Narrowing, parse_declaration, parse_pattern
+from parachuted.bubbling.patterns import MAX_PATTERNS, PatternPart, SegmentGlob, parse_declaration, parse_pattern
 
 ROOT = "AGENTS.md"
-DEEP, ONE = Glob("**"), Glob("*")
+DEEP, ONE = SegmentGlob("**"), SegmentGlob("*")
 
 
 def segments(text, watcher=ROOT):
@@ -22,7 +22,7 @@ def segments(text, watcher=ROOT):
         ("Projects", ("Projects",)),
         ("Projects/", ("Projects",)),
         ("Projects/*", ("Projects", ONE)),
-        ("Projects/p?", ("Projects", Glob("p?"))),
+        ("Projects/p?", ("Projects", SegmentGlob("p?"))),
         ("**/notes", (DEEP, "notes")),
         ("./Projects", ("Projects",)),
         ("Projects/./a", ("Projects", "a")),
@@ -81,7 +81,7 @@ def test_two_stars_in_a_row_cross_no_more_than_one_pair_does():
 
 
 def test_stars_within_a_name_stay_within_the_folder():
-    assert segments("a**b/***") == (Glob("a*b"), ONE)
+    assert segments("a**b/***") == (SegmentGlob("a*b"), ONE)
 
 
 def test_braces_and_brackets_are_names():
@@ -89,7 +89,7 @@ def test_braces_and_brackets_are_names():
 
 
 def test_wildcards_in_the_name_of_the_watchers_own_folder_stay_names():
-    assert segments("./*.md", "what?/**/AGENTS.md") == ("what?", "**", Glob("*.md"))
+    assert segments("./*.md", "what?/**/AGENTS.md") == ("what?", "**", SegmentGlob("*.md"))
 
 
 def test_names_are_compared_composed_however_they_are_written():
@@ -108,16 +108,16 @@ def test_an_exclamation_mark_excludes():
 @pytest.mark.parametrize(
     ("text", "where", "narrowing"),
     [
-        ("Projects/*#Facts", ("Projects", ONE), Narrowing(mark="#", name="Facts")),
-        ("Projects/*#Current Focus", ("Projects", ONE), Narrowing(mark="#", name="Current Focus")),
-        ("Projects/*@status", ("Projects", ONE), Narrowing(mark="@", name="status")),
-        ("../@status", ("Projects",), Narrowing(mark="@", name="status")),
-        ("./#What now?", ("Projects", "a"), Narrowing(mark="#", name="What now?")),
-        ("x.md#Pros/Cons of C# and a.md", ("x.md",), Narrowing(mark="#", name="Pros/Cons of C# and a.md")),
-        ("x.md@due date", ("x.md",), Narrowing(mark="@", name="due date")),
-        ("C#.md#Facts", ("C#.md",), Narrowing(mark="#", name="Facts")),
-        ("C#.md@status", ("C#.md",), Narrowing(mark="@", name="status")),
-        ("me@home#Facts", ("me@home",), Narrowing(mark="#", name="Facts")),
+        ("Projects/*#Facts", ("Projects", ONE), PatternPart(mark="#", name="Facts")),
+        ("Projects/*#Current Focus", ("Projects", ONE), PatternPart(mark="#", name="Current Focus")),
+        ("Projects/*@status", ("Projects", ONE), PatternPart(mark="@", name="status")),
+        ("../@status", ("Projects",), PatternPart(mark="@", name="status")),
+        ("./#What now?", ("Projects", "a"), PatternPart(mark="#", name="What now?")),
+        ("x.md#Pros/Cons of C# and a.md", ("x.md",), PatternPart(mark="#", name="Pros/Cons of C# and a.md")),
+        ("x.md@due date", ("x.md",), PatternPart(mark="@", name="due date")),
+        ("C#.md#Facts", ("C#.md",), PatternPart(mark="#", name="Facts")),
+        ("C#.md@status", ("C#.md",), PatternPart(mark="@", name="status")),
+        ("me@home#Facts", ("me@home",), PatternPart(mark="#", name="Facts")),
     ],
 )
 def test_a_mark_behind_a_pattern_narrows_it(text, where, narrowing):
@@ -149,7 +149,7 @@ def test_a_mark_that_is_part_of_a_name_does_not_narrow(text):
 
 def test_a_folder_whose_name_looks_narrowed_is_named_with_a_slash():
     assert segments("People/@kevin/") == ("People", "@kevin")
-    assert parse_pattern("People/@kevin", ROOT).narrowing == Narrowing(mark="@", name="kevin")
+    assert parse_pattern("People/@kevin", ROOT).narrowing == PatternPart(mark="@", name="kevin")
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_any_text_is_a_pattern_inside_the_vault_or_a_sentence(text, watcher):
 
     assert len(declaration.patterns) + len(declaration.problems) == 1
     for pattern in declaration.patterns:
-        names = [segment.text if isinstance(segment, Glob) else segment for segment in pattern.segments]
+        names = [segment.text if isinstance(segment, SegmentGlob) else segment for segment in pattern.segments]
         assert not {"", ".", ".."} & set(names)
         assert not any("/" in name or "\x00" in name for name in names)
         assert pattern.context or names

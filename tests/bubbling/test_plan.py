@@ -8,25 +8,25 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.bubbling import Watches, plan_for
+from parachuted.bubbling import WatchRegistry, plan_for
 from parachuted.state import open_state
-from parachuted.vault import Index
+from parachuted.vault import VaultIndex
 
 
 @pytest.fixture
-def watches(tmp_path: Path) -> Iterator[Watches]:
+def watches(tmp_path: Path) -> Iterator[WatchRegistry]:
     state = open_state(tmp_path / "state.journal")
-    yield Watches(state, Index(), lambda: datetime.now(UTC))
+    yield WatchRegistry(state, VaultIndex(), lambda: datetime.now(UTC))
     state.close()
 
 
-def test_a_note_that_nobody_watches_sets_nothing_off(watches: Watches):
+def test_a_note_that_nobody_watches_sets_nothing_off(watches: WatchRegistry):
     plan = plan_for("a.md", watches, most_cost_usd=0.25)
 
     assert (plan.path, plan.runs, plan.loops, plan.most_cost_usd) == ("a.md", (), (), 0)
 
 
-def test_each_watcher_is_named_once_with_its_distance_and_the_reason(watches: Watches):
+def test_each_watcher_is_named_once_with_its_distance_and_the_reason(watches: WatchRegistry):
     watches.declare("b/AGENTS.md", ("a.md", "a.md#Facts", "x.md"))
     watches.declare("c/AGENTS.md", ("a.md",))
     watches.declare("d/AGENTS.md", ("b", "c"))
@@ -40,7 +40,7 @@ def test_each_watcher_is_named_once_with_its_distance_and_the_reason(watches: Wa
     assert plan.most_cost_usd == 0.75
 
 
-def test_rings_are_told_and_the_note_itself_only_counts_where_one_leads_back_to_it(watches: Watches):
+def test_rings_are_told_and_the_note_itself_only_counts_where_one_leads_back_to_it(watches: WatchRegistry):
     watches.declare("a/AGENTS.md", ("b",))
     watches.declare("b/AGENTS.md", ("a",))
 

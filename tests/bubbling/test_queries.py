@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.bubbling.patterns import Narrowing, parse_pattern
+from parachuted.bubbling.patterns import PatternPart, parse_pattern
 from parachuted.bubbling.queries import QueryMatches, is_query, parse_query_terms
-from parachuted.search import Filter
+from parachuted.search import KeyFilter
 from parachuted.state import open_state
 
 
@@ -22,17 +22,17 @@ def test_terms_are_conditions_that_all_must_hold():
 
     assert (query.asked.tag, query.asked.folder, rest) == ("book/novel", "Books", "@status")
     assert query.asked.filters == (
-        Filter(key="status", op="eq", value="open"),
-        Filter(key="due", op="lt", value="2026-12-01"),
-        Filter(key="by", op="eq", value="Frank Herbert"),
-        Filter(key="rating", op="exists", value=True),
+        KeyFilter(key="status", op="eq", value="open"),
+        KeyFilter(key="due", op="lt", value="2026-12-01"),
+        KeyFilter(key="by", op="eq", value="Frank Herbert"),
+        KeyFilter(key="rating", op="exists", value=True),
     )
 
 
 def test_a_pattern_can_be_narrowed_and_can_leave_out():
     pattern = parse_pattern("!tag:book #Decisions", "W.md")
 
-    assert (pattern.excludes, pattern.narrowing, pattern.query.text) == (True, Narrowing(mark="#", name="Decisions"), "tag:book")
+    assert (pattern.excludes, pattern.narrowing, pattern.query.text) == (True, PatternPart(mark="#", name="Decisions"), "tag:book")
 
 
 @pytest.mark.parametrize("text", ["tag:a and more", "tag:a tag:b", "status:in progress", " ".join(f"k{number}:v" for number in range(20))])

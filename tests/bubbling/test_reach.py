@@ -1,14 +1,14 @@
-"""Reach: a note may not come to watch more than its writer may read. tests/api/test_watching.py has it by every way of writing."""
+"""Reach: a note may not come to watch more than its writer may read. tests/api/http/test_watching.py has it by every way of writing."""
 
 from __future__ import annotations
 
 import pytest
 
 from parachuted.bubbling import watched_beyond
-from parachuted.keys import EVERYWHERE, Glob, Grant
+from parachuted.keys import EVERYWHERE, AccessGrant, PathGlob
 from parachuted.vault import VaultPath
 
-OPEN = Grant(alternatives=(((Glob("Open/**"),),),))
+OPEN = AccessGrant(alternatives=(((PathGlob("Open/**"),),),))
 SPY = VaultPath("Open/spy.md")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import NotFoundError, StorageFailedError
-from parachuted.state import Disk
+from parachuted.state import JournalDisk
 from parachuted.vault import UNDO, Author
 from tests.bubbling.desk import Desk, watching
 
@@ -481,7 +481,7 @@ async def test_a_refused_disk_leaves_all_as_it_was_and_the_next_look_does_it_all
 
         (tmp_path / str(number)).mkdir()
         desk_is_ready, first = False, 0
-        desk = Desk(folder=tmp_path / str(number), disk=Disk(write=write))
+        desk = Desk(folder=tmp_path / str(number), disk=JournalDisk(write=write))
         desk.begin_with(a=A, w=watching("a.md"), v=watching("a.md"))
         desk_is_ready, first = True, writes
         changes = [desk.change("a", B), desk.change("x", watching("a.md"))]

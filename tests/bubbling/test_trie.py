@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parachuted.bubbling.patterns import Narrowing, parse_declaration
+from parachuted.bubbling.patterns import PatternPart, parse_declaration
 from parachuted.bubbling.trie import WatchTrie, paths_of
 
 ROOT = "AGENTS.md"
-FACTS, STATUS = Narrowing(mark="#", name="Facts"), Narrowing(mark="@", name="status")
+FACTS, STATUS = PatternPart(mark="#", name="Facts"), PatternPart(mark="@", name="status")
 
 
 class FakeTree:

@@ -6,21 +6,21 @@ import pytest
 
 from parachuted.bubbling.patterns import parse_declaration
 from parachuted.bubbling.unmatched import unmatched
-from parachuted.vault import Entry, Index
+from parachuted.vault import IndexEntry, VaultIndex
 
 FILES = ("Projects/garden/AGENTS.md", "Projects/shed/notes.md", "People/Ann.md", "Daily/2026.md", "W.md")
 
 
 @pytest.fixture
-def tree() -> Index:
-    index = Index()
+def tree() -> VaultIndex:
+    index = VaultIndex()
     for path in FILES:
-        index.set(path, Entry(1, 1, 1, 1, "0"))
+        index.set(path, IndexEntry(1, 1, 1, 1, "0"))
     return index
 
 
 @pytest.mark.parametrize("pattern", ["Projects/*", "Projects/garden", "People/*.md", "**/*.md", "./Daily/*.md", "!Projects/garden"])
-def test_a_pattern_that_matches_is_not_told(tree: Index, pattern: str):
+def test_a_pattern_that_matches_is_not_told(tree: VaultIndex, pattern: str):
     assert list(unmatched(parse_declaration("W.md", ["People/*.md", pattern]), tree)) == []
 
 
@@ -40,7 +40,7 @@ def test_a_pattern_that_matches_is_not_told(tree: Index, pattern: str):
         ("./", "the folder of the vault has no AGENTS.md or CLAUDE.md"),
     ],
 )
-def test_a_pattern_that_matches_nothing_is_told_with_what_may_have_been_meant(tree: Index, pattern: str, says: str):
+def test_a_pattern_that_matches_nothing_is_told_with_what_may_have_been_meant(tree: VaultIndex, pattern: str, says: str):
     (told,) = unmatched(parse_declaration("W.md", [pattern]), tree)
 
     assert pattern in told

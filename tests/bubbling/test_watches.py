@@ -11,36 +11,36 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.bubbling import Watches
+from parachuted.bubbling import WatchRegistry
 from parachuted.errors import StorageFailedError
-from parachuted.state import State, open_state
-from parachuted.vault import Entry, Index
+from parachuted.state import StateStore, open_state
+from parachuted.vault import IndexEntry, VaultIndex
 
-ENTRY = Entry(0, 0, 1, 1, "d")
+ENTRY = IndexEntry(0, 0, 1, 1, "d")
 
 
 @pytest.fixture
-def index() -> Index:
-    index = Index()
+def index() -> VaultIndex:
+    index = VaultIndex()
     for path in ("AGENTS.md", "a/AGENTS.md", "a/plan.md", "b/CLAUDE.md", "c/AGENTS.md", "c/CLAUDE.md"):
         index.set(path, ENTRY)
     return index
 
 
 @pytest.fixture
-def state(tmp_path: Path) -> Iterator[State]:
+def state(tmp_path: Path) -> Iterator[StateStore]:
     state = open_state(tmp_path / "state.journal")
     yield state
     state.close()
 
 
 @pytest.fixture
-def watches(state: State, index: Index) -> Watches:
+def watches(state: StateStore, index: VaultIndex) -> WatchRegistry:
     seconds = itertools.count()
-    return Watches(state, index, lambda: datetime(2026, 1, 5, 12, 0, tzinfo=UTC) + timedelta(seconds=next(seconds)))
+    return WatchRegistry(state, index, lambda: datetime(2026, 1, 5, 12, 0, tzinfo=UTC) + timedelta(seconds=next(seconds)))
 
 
-def test_what_a_note_declares_is_known_both_ways(watches: Watches):
+def test_what_a_note_declares_is_known_both_ways(watches: WatchRegistry):
     declared = watches.declare("AGENTS.md", ("*",))
 
     assert declared is not None
@@ -52,7 +52,7 @@ def test_what_a_note_declares_is_known_both_ways(watches: Watches):
     assert len(watches) == 1
 
 
-def test_a_file_that_is_not_there_yet_has_its_watchers(watches: Watches):
+def test_a_file_that_is_not_there_yet_has_its_watchers(watches: WatchRegistry):
     watches.declare("AGENTS.md", ("*", "new.md"))
 
     assert list(watches.downstream("d/AGENTS.md")) == ["AGENTS.md"]
@@ -61,13 +61,13 @@ def test_a_file_that_is_not_there_yet_has_its_watchers(watches: Watches):
 
 
 @pytest.mark.parametrize("again", [("a", "b"), ("b", "a"), ("a", "b", "a")])
-def test_the_same_patterns_in_any_order_are_nothing_new(watches: Watches, again: tuple[str, ...]):
+def test_the_same_patterns_in_any_order_are_nothing_new(watches: WatchRegistry, again: tuple[str, ...]):
     watches.declare("AGENTS.md", ("a", "b"))
 
     assert watches.declare("AGENTS.md", again) is None
 
 
-def test_a_note_that_declares_nothing_is_no_watcher(watches: Watches):
+def test_a_note_that_declares_nothing_is_no_watcher(watches: WatchRegistry):
     assert watches.declare("a/AGENTS.md", ()) is None
     watches.declare("a/AGENTS.md", ("b",))
     declared = watches.declare("a/AGENTS.md", ())
@@ -77,20 +77,20 @@ def test_a_note_that_declares_nothing_is_no_watcher(watches: Watches):
     assert (len(watches), watches.of("a/AGENTS.md"), list(watches.downstream("b/CLAUDE.md"))) == (0, None, [])
 
 
-def test_a_restart_knows_it_without_reading_a_note(watches: Watches, state: State, index: Index, tmp_path: Path):
+def test_a_restart_knows_it_without_reading_a_note(watches: WatchRegistry, state: StateStore, index: VaultIndex, tmp_path: Path):
     watches.declare("AGENTS.md", ("a", "../x", "c#Facts"))
     watches.declare("AGENTS.md", ("b", "a", "c#Facts"))
     watches.declare("a/AGENTS.md", ("b",))
     state.close()
 
-    again = Watches(open_state(tmp_path / "state.journal"), index, lambda: datetime.now(UTC))
+    again = WatchRegistry(open_state(tmp_path / "state.journal"), index, lambda: datetime.now(UTC))
 
     assert [(one.watcher, set(one.patterns)) for one in again.all()] == [(one.watcher, set(one.patterns)) for one in watches.all()]
     assert again.since("AGENTS.md") == watches.since("AGENTS.md")
     assert again.declare("AGENTS.md", ("b", "a", "c#Facts")) is None
 
 
-def test_since_when_a_note_watches_is_since_its_oldest_pattern(watches: Watches):
+def test_since_when_a_note_watches_is_since_its_oldest_pattern(watches: WatchRegistry):
     watches.declare("AGENTS.md", ("a",))
     watches.declare("AGENTS.md", ("a", "b"))
 
@@ -98,21 +98,21 @@ def test_since_when_a_note_watches_is_since_its_oldest_pattern(watches: Watches)
     assert watches.since("b/CLAUDE.md") is None
 
 
-def test_who_waits_for_whom_follows_from_who_watches_whom(watches: Watches):
+def test_who_waits_for_whom_follows_from_who_watches_whom(watches: WatchRegistry):
     watches.declare("a/AGENTS.md", ("b",))
     watches.declare("AGENTS.md", ("a",))
 
     assert watches.blockers(["AGENTS.md", "a/AGENTS.md"]) == {"AGENTS.md": "a/AGENTS.md"}
 
 
-def test_nobody_in_a_ring_waits_for_ever(watches: Watches):
+def test_nobody_in_a_ring_waits_for_ever(watches: WatchRegistry):
     watches.declare("a/AGENTS.md", ("c",))
     watches.declare("c/AGENTS.md", ("a",))
 
     assert watches.blockers(["a/AGENTS.md", "c/AGENTS.md"]) == {}
 
 
-async def test_the_order_follows_the_declarations_once_it_is_prepared(watches: Watches):
+async def test_the_order_follows_the_declarations_once_it_is_prepared(watches: WatchRegistry):
     watches.declare("AGENTS.md", ("a",))
     watches.declare("a/AGENTS.md", ("c",))
     await watches.prepare()
@@ -126,7 +126,7 @@ async def test_the_order_follows_the_declarations_once_it_is_prepared(watches: W
     assert watches.blockers(["AGENTS.md", "a/AGENTS.md"]) == {}
 
 
-async def test_the_order_is_prepared_while_declarations_go_on_changing(watches: Watches):
+async def test_the_order_is_prepared_while_declarations_go_on_changing(watches: WatchRegistry):
     names = [f"n{number}/AGENTS.md" for number in range(60)]
     for name in names:
         watches.declare(name, ("*",))
@@ -141,7 +141,7 @@ async def test_the_order_is_prepared_while_declarations_go_on_changing(watches: 
     assert watches.blockers(names) == {}
 
 
-async def test_hundreds_of_watchers_of_everything_do_not_hold_the_loop(watches: Watches):
+async def test_hundreds_of_watchers_of_everything_do_not_hold_the_loop(watches: WatchRegistry):
     """Where everybody watches everybody there are edges by the million: seconds of work, which others must not have to wait for."""
     for number in range(300):
         watches.declare(f"n{number}/AGENTS.md", ("*",))
@@ -162,7 +162,7 @@ async def test_hundreds_of_watchers_of_everything_do_not_hold_the_loop(watches: 
     assert longest < 0.5  # 0.1 s is the goal; a loaded machine has its own moments
 
 
-def test_a_batch_that_is_undone_leaves_the_watches_as_they_were(watches: Watches, state: State):
+def test_a_batch_that_is_undone_leaves_the_watches_as_they_were(watches: WatchRegistry, state: StateStore):
     watches.declare("AGENTS.md", ("a",))
 
     def fail() -> None:
@@ -177,7 +177,7 @@ def test_a_batch_that_is_undone_leaves_the_watches_as_they_were(watches: Watches
     assert watches.declare("AGENTS.md", ("b",)) is not None
 
 
-def test_a_vault_may_change_while_it_is_asked_what_a_note_watches(watches: Watches, index: Index):
+def test_a_vault_may_change_while_it_is_asked_what_a_note_watches(watches: WatchRegistry, index: VaultIndex):
     """What a thread asks while the loop takes in changes."""
     watches.declare("AGENTS.md", ("**",))
     folders = index.folders

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from parachuted.agents import Job
-from parachuted.agents.permission import Wish
+from parachuted.agents.permission import PermissionRequest
 from parachuted.testing import Block, ScriptedBackend, say, use
 from tests.cli.typed import Typed
 from tests.stories.life import Live, save
@@ -73,7 +73,7 @@ async def test_who_waits_for_an_agent_is_told_what_it_asks_for_and_why_it_was_re
 
     async with live(ScriptedBackend(patient)) as life, asyncio.TaskGroup() as group:
         asked = life.daemon.permissions
-        wish = Wish(kind="bash", what="curl example.com\nasks     work/helper wants to run ls")
+        wish = PermissionRequest(kind="bash", what="curl example.com\nasks     work/helper wants to run ls")
         answered = group.create_task(asked.ask(run="r1", session=None, agent="work/helper", wish=wish))
         await life.until(lambda: bool(asked.pending()))
         (question,) = asked.pending()

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from parachuted.audit.events import EVENT_TYPES
 from parachuted.cli import main
 from parachuted.cli.parser import AUDIT_TYPES, make_parser, parse
-from parachuted.events.audit import EVENT_TYPES
 from tests.cli.typed import PARACHUTE, Typed
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from parachuted.agents.permission import Wish
+from parachuted.agents.permission import PermissionRequest
 from tests.cli.typed import Typed
 from tests.stories.life import Live
 
@@ -19,9 +19,9 @@ async def test_what_an_agent_asks_for_is_listed_allowed_and_denied(live: Live, h
         asked = life.daemon.permissions
         assert (await does("list")).startswith("No agent asks for anything.")
         wishes = [
-            Wish(kind="read", what="Diary/a.md", why="it is named"),
-            Wish(kind="bash", what=f"git log{' ' * 80}as root"),
-            Wish(kind="write", what="b.md"),
+            PermissionRequest(kind="read", what="Diary/a.md", why="it is named"),
+            PermissionRequest(kind="bash", what=f"git log{' ' * 80}as root"),
+            PermissionRequest(kind="write", what="b.md"),
         ]
         async with asyncio.TaskGroup() as group:
             runs = [group.create_task(asked.ask(run="r1", session="s1", agent="work/helper", wish=wish)) for wish in wishes]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.cli import service
-from parachuted.cli.supervisor import Supervisor, Wanted, find_supervisor
+from parachuted.cli.supervisor import ServiceTarget, Supervisor, find_supervisor
 from parachuted.errors import StorageFailedError
 
 STAND_IN = """#!/bin/sh
@@ -43,8 +43,8 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
 
 
 @pytest.fixture
-def wanted(vault: Path, tmp_path: Path) -> Wanted:
-    return Wanted(vault=vault, home=tmp_path / "new home")
+def wanted(vault: Path, tmp_path: Path) -> ServiceTarget:
+    return ServiceTarget(vault=vault, home=tmp_path / "new home")
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def supervisor(request: pytest.FixtureRequest, tmp_path: Path) -> Supervisor:
     return find_supervisor(request.param, tmp_path / "me", 1000)
 
 
-def install(wanted: Wanted, supervisor: Supervisor) -> service.Outcome:
+def install(wanted: ServiceTarget, supervisor: Supervisor) -> service.ServiceOutcome:
     return service.install(wanted, supervisor, settle_s=0)
 
 
@@ -70,7 +70,7 @@ def files_below(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if not path.is_dir()]
 
 
-def test_install_writes_the_unit_and_starts_it(systemd: Supervisor, wanted: Wanted, commands: Commands):
+def test_install_writes_the_unit_and_starts_it(systemd: Supervisor, wanted: ServiceTarget, commands: Commands):
     calls = commands("systemctl")
 
     outcome = install(wanted, systemd)
@@ -88,7 +88,7 @@ def test_install_writes_the_unit_and_starts_it(systemd: Supervisor, wanted: Want
     ]
 
 
-def test_install_writes_the_property_list_and_starts_it(launchd: Supervisor, wanted: Wanted, commands: Commands):
+def test_install_writes_the_property_list_and_starts_it(launchd: Supervisor, wanted: ServiceTarget, commands: Commands):
     calls = commands("launchctl")
 
     outcome = install(wanted, launchd)
@@ -103,7 +103,7 @@ def test_install_writes_the_property_list_and_starts_it(launchd: Supervisor, wan
     ]
 
 
-def test_install_makes_a_private_home_for_the_service_to_write(supervisor: Supervisor, wanted: Wanted, commands: Commands):
+def test_install_makes_a_private_home_for_the_service_to_write(supervisor: Supervisor, wanted: ServiceTarget, commands: Commands):
     commands()
 
     install(wanted, supervisor)
@@ -112,7 +112,7 @@ def test_install_makes_a_private_home_for_the_service_to_write(supervisor: Super
     assert (wanted.home / "logs").is_dir()
 
 
-def test_where_nothing_answers_install_says_what_to_run(systemd: Supervisor, wanted: Wanted, commands: Commands):
+def test_where_nothing_answers_install_says_what_to_run(systemd: Supervisor, wanted: ServiceTarget, commands: Commands):
     commands()
 
     outcome = install(wanted, systemd)
@@ -124,7 +124,7 @@ def test_where_nothing_answers_install_says_what_to_run(systemd: Supervisor, wan
     assert "It runs now" not in outcome.text
 
 
-def test_a_daemon_that_ends_at_once_is_not_called_running(systemd: Supervisor, wanted: Wanted, commands: Commands):
+def test_a_daemon_that_ends_at_once_is_not_called_running(systemd: Supervisor, wanted: ServiceTarget, commands: Commands):
     calls = commands("systemctl", failing="*is-active*")
 
     outcome = service.install(wanted, systemd)
@@ -134,14 +134,14 @@ def test_a_daemon_that_ends_at_once_is_not_called_running(systemd: Supervisor, w
     assert calls.read_text().count("is-active") == 1
 
 
-def test_a_daemon_is_watched_until_it_has_settled(systemd: Supervisor, wanted: Wanted, commands: Commands):
+def test_a_daemon_is_watched_until_it_has_settled(systemd: Supervisor, wanted: ServiceTarget, commands: Commands):
     calls = commands("systemctl")
 
     assert service.install(wanted, systemd, settle_s=0.5).code == service.OK
     assert calls.read_text().count("is-active") > 1
 
 
-def test_a_supervisor_that_refuses_is_quoted(systemd: Supervisor, wanted: Wanted, commands: Commands):
+def test_a_supervisor_that_refuses_is_quoted(systemd: Supervisor, wanted: ServiceTarget, commands: Commands):
     commands("systemctl", failing="*restart*")
 
     outcome = install(wanted, systemd)
@@ -150,14 +150,14 @@ def test_a_supervisor_that_refuses_is_quoted(systemd: Supervisor, wanted: Wanted
     assert "systemctl --user restart parachute.service ended with 5: it says no" in outcome.text
 
 
-def test_installing_again_replaces_and_restarts(supervisor: Supervisor, wanted: Wanted, commands: Commands, tmp_path: Path):
+def test_installing_again_replaces_and_restarts(supervisor: Supervisor, wanted: ServiceTarget, commands: Commands, tmp_path: Path):
     calls = commands("systemctl", "launchctl")
     install(wanted, supervisor)
     other = tmp_path / "other vault"
     other.mkdir()
     calls.write_text("")
 
-    outcome = install(Wanted(vault=other, home=wanted.home), supervisor)
+    outcome = install(ServiceTarget(vault=other, home=wanted.home), supervisor)
 
     assert outcome.code == service.OK
     assert supervisor.name == "launchd" or str(other) in supervisor.file.read_text()
@@ -168,7 +168,7 @@ def test_installing_again_replaces_and_restarts(supervisor: Supervisor, wanted: 
 def test_without_a_vault_nothing_is_installed(supervisor: Supervisor, tmp_path: Path, commands: Commands):
     commands("systemctl", "launchctl")
 
-    outcome = install(Wanted(vault=tmp_path / "no vault", home=tmp_path / "home"), supervisor)
+    outcome = install(ServiceTarget(vault=tmp_path / "no vault", home=tmp_path / "home"), supervisor)
 
     assert outcome.code == service.FAILED
     assert f"parachute init '{tmp_path}/no vault'" in outcome.text
@@ -177,7 +177,9 @@ def test_without_a_vault_nothing_is_installed(supervisor: Supervisor, tmp_path: 
 
 @pytest.mark.parametrize("act", ["install", "uninstall"])
 @pytest.mark.parametrize("content", ["[Service]\nExecStart=/bin/true\n", None])
-def test_a_file_of_somebody_else_stays_as_it_is(act: str, content: str | None, supervisor: Supervisor, wanted: Wanted, commands: Commands):
+def test_a_file_of_somebody_else_stays_as_it_is(
+    act: str, content: str | None, supervisor: Supervisor, wanted: ServiceTarget, commands: Commands
+):
     calls = commands("systemctl", "launchctl")
     if content is None:
         install(wanted, supervisor)
@@ -195,7 +197,9 @@ def test_a_file_of_somebody_else_stays_as_it_is(act: str, content: str | None, s
 
 
 @pytest.mark.parametrize("act", ["install", "uninstall"])
-def test_a_link_in_the_unit_s_place_is_somebody_else_s(act: str, systemd: Supervisor, wanted: Wanted, commands: Commands, tmp_path: Path):
+def test_a_link_in_the_unit_s_place_is_somebody_else_s(
+    act: str, systemd: Supervisor, wanted: ServiceTarget, commands: Commands, tmp_path: Path
+):
     commands()
     install(wanted, systemd)
     elsewhere = systemd.file.rename(tmp_path / "elsewhere.service")
@@ -207,7 +211,7 @@ def test_a_link_in_the_unit_s_place_is_somebody_else_s(act: str, systemd: Superv
     assert systemd.file.readlink() == elsewhere
 
 
-def test_uninstall_removes_exactly_what_install_wrote(supervisor: Supervisor, wanted: Wanted, commands: Commands, tmp_path: Path):
+def test_uninstall_removes_exactly_what_install_wrote(supervisor: Supervisor, wanted: ServiceTarget, commands: Commands, tmp_path: Path):
     calls = commands("systemctl", "launchctl")
     neighbour = supervisor.file.with_name("other.service")
     neighbour.parent.mkdir(parents=True)
@@ -225,7 +229,7 @@ def test_uninstall_removes_exactly_what_install_wrote(supervisor: Supervisor, wa
     assert calls.read_text().splitlines()[1:] == [" ".join(command) for command in (*supervisor.unload, *supervisor.forget)]
 
 
-def test_a_service_that_cannot_be_stopped_keeps_its_file(systemd: Supervisor, wanted: Wanted, commands: Commands):
+def test_a_service_that_cannot_be_stopped_keeps_its_file(systemd: Supervisor, wanted: ServiceTarget, commands: Commands):
     commands("systemctl", failing="*disable*")
     install(wanted, systemd)
 
@@ -236,7 +240,9 @@ def test_a_service_that_cannot_be_stopped_keeps_its_file(systemd: Supervisor, wa
     assert systemd.file.exists()
 
 
-def test_uninstall_where_nothing_answers_removes_the_file_and_the_link_to_it(systemd: Supervisor, wanted: Wanted, commands: Commands):
+def test_uninstall_where_nothing_answers_removes_the_file_and_the_link_to_it(
+    systemd: Supervisor, wanted: ServiceTarget, commands: Commands
+):
     commands()
     install(wanted, systemd)
     systemd.left_over.parent.mkdir()
@@ -253,19 +259,19 @@ def test_uninstall_where_nothing_answers_removes_the_file_and_the_link_to_it(sys
 def test_uninstalling_nothing_is_no_failure(supervisor: Supervisor, commands: Commands):
     commands()
 
-    assert service.uninstall(supervisor) == service.Outcome(text=f"Nothing is installed: there is no {supervisor.file}.")
+    assert service.uninstall(supervisor) == service.ServiceOutcome(text=f"Nothing is installed: there is no {supervisor.file}.")
 
 
-def test_status_tells_a_running_service(supervisor: Supervisor, wanted: Wanted, commands: Commands):
+def test_status_tells_a_running_service(supervisor: Supervisor, wanted: ServiceTarget, commands: Commands):
     commands("systemctl", "launchctl")
     install(wanted, supervisor)
 
     outcome = service.status(supervisor)
 
-    assert outcome == service.Outcome(text=f"installed: yes ({supervisor.file})\nenabled:   yes\nrunning:   yes", code=0)
+    assert outcome == service.ServiceOutcome(text=f"installed: yes ({supervisor.file})\nenabled:   yes\nrunning:   yes", code=0)
 
 
-def test_status_tells_an_installed_service_that_does_not_run(supervisor: Supervisor, wanted: Wanted, commands: Commands):
+def test_status_tells_an_installed_service_that_does_not_run(supervisor: Supervisor, wanted: ServiceTarget, commands: Commands):
     commands("systemctl", "launchctl", failing="*is-active*", state="not running")
     install(wanted, supervisor)
 
@@ -285,7 +291,7 @@ def test_status_does_not_guess_where_nothing_answers(supervisor: Supervisor, com
     assert outcome.text.splitlines()[1:3] == ["enabled:   unknown", "running:   unknown"]
 
 
-def test_status_tells_that_the_file_was_edited(systemd: Supervisor, wanted: Wanted, commands: Commands):
+def test_status_tells_that_the_file_was_edited(systemd: Supervisor, wanted: ServiceTarget, commands: Commands):
     commands()
     install(wanted, systemd)
     systemd.file.write_text(systemd.file.read_text().replace("UMask=0077", "UMask=0022"))
@@ -294,7 +300,7 @@ def test_status_tells_that_the_file_was_edited(systemd: Supervisor, wanted: Want
     assert "edited since" in service.status(systemd).text
 
 
-def test_a_place_that_cannot_be_written_is_named(systemd: Supervisor, wanted: Wanted, commands: Commands):
+def test_a_place_that_cannot_be_written_is_named(systemd: Supervisor, wanted: ServiceTarget, commands: Commands):
     commands()
     systemd.file.parents[2].parent.mkdir(parents=True)
     systemd.file.parents[2].write_text("a file where a folder should be")
@@ -309,11 +315,11 @@ def test_this_person_s_own_session_is_meant(monkeypatch: pytest.MonkeyPatch):
     assert service.this_supervisor(Path.home() / ".parachute").file == Path.home() / ".config/systemd/user/parachute.service"
 
 
-def test_each_home_has_a_service_of_its_own(wanted: Wanted, commands: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_each_home_has_a_service_of_its_own(wanted: ServiceTarget, commands: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setenv("HOME", str(tmp_path / "me"))
     commands("systemctl")
-    mine = Wanted(vault=wanted.vault, home=tmp_path / "me/.parachute")
+    mine = ServiceTarget(vault=wanted.vault, home=tmp_path / "me/.parachute")
     for one in (mine, wanted):
         assert install(one, service.this_supervisor(one.home)).code == service.OK
     assert [str(one.home) in service.this_supervisor(one.home).file.read_text() for one in (mine, wanted)] == [True, True]
@@ -322,19 +328,21 @@ def test_each_home_has_a_service_of_its_own(wanted: Wanted, commands: Commands, 
     assert [file.name for file in files_below(tmp_path / "me/.config")] == ["parachute.service"]
 
 
-def test_the_service_of_another_home_under_the_plain_name_is_kept(wanted: Wanted, commands: Commands, systemd: Supervisor, tmp_path: Path):
+def test_the_service_of_another_home_under_the_plain_name_is_kept(
+    wanted: ServiceTarget, commands: Commands, systemd: Supervisor, tmp_path: Path
+):
     commands("systemctl")
     install(wanted, systemd)  # as an earlier version named it
     before = systemd.file.read_bytes()
 
-    outcome = install(Wanted(vault=wanted.vault, home=tmp_path / "another"), systemd)
+    outcome = install(ServiceTarget(vault=wanted.vault, home=tmp_path / "another"), systemd)
 
     assert outcome.code == service.FAILED
     assert f"is the service of {wanted.home}" in outcome.text
     assert systemd.file.read_bytes() == before
 
 
-def test_the_service_takes_the_vault_from_the_settings(wanted: Wanted, systemd: Supervisor, commands: Commands):
+def test_the_service_takes_the_vault_from_the_settings(wanted: ServiceTarget, systemd: Supervisor, commands: Commands):
     commands("systemctl")
     install(wanted, systemd)
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parachuted.bundled import bundled_folder
-from parachuted.cli.supervisor import Wanted, find_supervisor, render_plist, render_unit
+from parachuted.cli.supervisor import ServiceTarget, find_supervisor, render_plist, render_unit
 from parachuted.errors import DaemonError
 
 UNIT = (bundled_folder("systemd") / "parachute.service").read_bytes()
@@ -25,8 +25,8 @@ names = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs"), ex
 ALSO_WRITTEN = " -%h/.claude -/sys/fs/cgroup/user.slice/user-%U.slice/user@%U.service/app.slice/%n"
 
 
-def wanted(folder: Path, **more) -> Wanted:
-    return Wanted(vault=folder / "vault", home=folder / "home", **more)
+def wanted(folder: Path, **more) -> ServiceTarget:
+    return ServiceTarget(vault=folder / "vault", home=folder / "home", **more)
 
 
 def analyze(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -181,6 +181,6 @@ def test_a_service_knows_its_home_by_a_name_of_its_own_and_by_its_file(platform:
     supervisor = find_supervisor(platform, Path("/home/me"), 1000, home)
     template = {"linux": UNIT, "darwin": PLIST}[platform]
 
-    assert supervisor.home_of(supervisor.render(template, Wanted(vault=Path("/v"), home=home))) == home
+    assert supervisor.home_of(supervisor.render(template, ServiceTarget(vault=Path("/v"), home=home))) == home
     assert re.fullmatch(r"parachuted?-[a-z0-9-]+-[0-9a-f]{6}\.(service|plist)", supervisor.file.name)
     assert all(supervisor.file.stem in " ".join(command) for command in (supervisor.enabled, supervisor.running, *supervisor.unload))

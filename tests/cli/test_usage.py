@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from parachuted.agents.gateway import Ledger, Usage
-from parachuted.agents.gateway.ledger import Entry
+from parachuted.agents.gateway import RequestUsage, UsageStore
+from parachuted.agents.gateway.usage_store import UsageEntry
 from parachuted.vault_state import state_folder
 from tests.cli.typed import Typed
 
 
 def spend(typed: Typed, usd: float, agent: str, ago: timedelta) -> None:
     at = datetime.now(UTC) - ago
-    ledger = Ledger(state_folder(typed.home, typed.vault) / "usage.db", at.timestamp)
+    ledger = UsageStore(state_folder(typed.home, typed.vault) / "usage.db", at.timestamp)
     ledger.settle(
-        Entry(),
-        Usage(
+        UsageEntry(),
+        RequestUsage(
             at=at, run=f"run-of-{agent}", agent=agent, causes=("c-1",), session=None, model="claude-haiku-4-5",
             input=100, output=20, cache_read=900, cache_written=50, usd=usd,
         ),

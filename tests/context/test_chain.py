@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parachuted.context import LARGEST_FILE, Chain, Choice, chain_of
-from parachuted.vault import Entry, Index, VaultPath
+from parachuted.context import LARGEST_FILE, Chain, ContextSelection, chain_of
+from parachuted.vault import IndexEntry, VaultIndex, VaultPath
 
 FILES = {"AGENTS.md": 40, "Projects/AGENTS.md": 80, "Projects/a/AGENTS.md": 120, "Projects/b/CLAUDE.md": 160, "Areas/x/AGENTS.md": 200}
 
@@ -21,13 +21,13 @@ def chain(
     max_tokens: int | None = None,
     sees: Callable[[str], bool] = lambda _path: True,
 ) -> Chain:
-    index = Index()
+    index = VaultIndex()
     for path, size in FILES.items():
-        index.set(path, Entry(0, 0, size, 1, "d"))
-    index.set("Areas/x/plan.md", Entry(0, 0, 4, 1, "d"))
+        index.set(path, IndexEntry(0, 0, size, 1, "d"))
+    index.set("Areas/x/plan.md", IndexEntry(0, 0, 4, 1, "d"))
     index.add_folder("Empty")
     watches = watched or {}
-    choice = Choice(folders=folders, files=tuple(map(VaultPath, files)))
+    choice = ContextSelection(folders=folders, files=tuple(map(VaultPath, files)))
     return chain_of(choice, index, lambda path: map(VaultPath, watches.get(path, [])), max_tokens=max_tokens, sees=sees)
 
 
@@ -130,9 +130,9 @@ def test_of_what_is_not_seen_nothing_is_told():
 
 
 def test_a_huge_file_counts_for_what_is_loaded_of_it_and_says_so():
-    index = Index()
-    index.set("AGENTS.md", Entry(0, 0, 100 << 20, 1, "d"))
-    (file,) = chain_of(Choice(folders=("",)), index, lambda _path: ()).files
+    index = VaultIndex()
+    index.set("AGENTS.md", IndexEntry(0, 0, 100 << 20, 1, "d"))
+    (file,) = chain_of(ContextSelection(folders=("",)), index, lambda _path: ()).files
 
     assert (file.tokens, file.reason) == (LARGEST_FILE // 4, "chosen; all beyond its first 128 KB is left out")
 

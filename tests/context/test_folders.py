@@ -6,13 +6,13 @@ import pytest
 
 from parachuted.context import context_folders
 from parachuted.context.folders import tokens_of
-from parachuted.vault import Entry, Index, VaultPath
+from parachuted.vault import IndexEntry, VaultIndex, VaultPath
 
 
-def index_of(**sizes: int) -> Index:
-    index = Index()
+def index_of(**sizes: int) -> VaultIndex:
+    index = VaultIndex()
     for path, size in sizes.items():
-        index.set(path, Entry(0, 0, size, 1, "d"))
+        index.set(path, IndexEntry(0, 0, size, 1, "d"))
     return index
 
 
@@ -38,4 +38,4 @@ def test_a_token_is_four_bytes_begun(size: int, tokens: int):
 
 
 def test_a_file_that_is_not_there_has_no_tokens():
-    assert tokens_of(Index(), VaultPath("a.md")) == 0
+    assert tokens_of(VaultIndex(), VaultPath("a.md")) == 0

@@ -6,13 +6,13 @@ import pytest
 
 from parachuted.context.legacy import choice_of, names_in
 from parachuted.errors import PathRefusedError
-from parachuted.vault import Entry, Index
+from parachuted.vault import IndexEntry, VaultIndex
 
 
-def index_of(*paths: str) -> Index:
-    index = Index()
+def index_of(*paths: str) -> VaultIndex:
+    index = VaultIndex()
     for path in paths:
-        index.set(path, Entry(0, 0, 1, 1, "d"))
+        index.set(path, IndexEntry(0, 0, 1, 1, "d"))
     return index
 
 

@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 
 from parachuted.context.migration import added_to, plan_moves, target_of
 from parachuted.errors import EditRefusedError, NotFoundError
-from parachuted.vault import Entry, Index, VaultPath, parse_note
+from parachuted.vault import IndexEntry, VaultIndex, VaultPath, parse_note
 
 OLD = VaultPath("Chat/contexts/garden-context.md")
 FROM = "From Chat/contexts/garden-context.md"
 
 
-def index_of(*paths: str, **sizes: int) -> Index:
-    index = Index()
+def index_of(*paths: str, **sizes: int) -> VaultIndex:
+    index = VaultIndex()
     for path in paths:
-        index.set(path, Entry(0, 0, sizes.get(path, 10), 1, "d"))
+        index.set(path, IndexEntry(0, 0, sizes.get(path, 10), 1, "d"))
     return index
 
 
@@ -136,7 +136,7 @@ def test_the_plan_names_each_old_file_and_follows_what_the_ones_before_would_do(
         "Chat/contexts/gone.md": b"",
     }
     index = index_of(*texts)
-    index.set("Chat/contexts/big.md", Entry(0, 0, 2 << 20, 1, "d"))
+    index.set("Chat/contexts/big.md", IndexEntry(0, 0, 2 << 20, 1, "d"))
 
     def read(path: VaultPath) -> bytes:
         if path.name == "gone.md":

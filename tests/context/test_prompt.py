@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parachuted.context import LARGEST_FILE, Choice, Preview, Prompts, Wanted, tokens_of_text
-from parachuted.context.prompt import BASE_PROMPT, Text, assemble
+from parachuted.context import LARGEST_FILE, ContextSelection, PromptBuilder, PromptPreview, PromptRequest, tokens_of_text
+from parachuted.context.prompt import BASE_PROMPT, PromptText, assemble
 from parachuted.errors import NotFoundError
-from parachuted.vault import Entry, Index, VaultPath, VaultRoot
+from parachuted.vault import IndexEntry, VaultIndex, VaultPath, VaultRoot
 
 TREE = {
     "AGENTS.md": "# Me\n",
@@ -30,7 +30,7 @@ class Desk:
     """A vault, and prompts made from it."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.index = folder, Index()
+        self.folder, self.index = folder, VaultIndex()
         self.root = VaultRoot(folder)
         for path, text in TREE.items():
             self.save(path, text.encode())
@@ -39,16 +39,16 @@ class Desk:
         file = self.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)
-        self.index.set(path, Entry(0, 0, len(data), 1, "d"))
+        self.index.set(path, IndexEntry(0, 0, len(data), 1, "d"))
 
     def preview(
         self, *folders: str, files: tuple[str, ...] = (), working: str | None = None, agent: str | None = None,
         watched: Mapping[str, list[str]] | None = None, sees: Callable[[str], bool] = lambda _path: True, max_tokens: int = 50_000,
-    ) -> Preview:  # fmt: skip
+    ) -> PromptPreview:  # fmt: skip
         watches = watched or {}
-        prompts = Prompts(self.root, self.index, lambda path: [VaultPath(one) for one in watches.get(path, [])])
-        wanted = Wanted(
-            choice=Choice(folders=folders, files=tuple(map(VaultPath, files))),
+        prompts = PromptBuilder(self.root, self.index, lambda path: [VaultPath(one) for one in watches.get(path, [])])
+        wanted = PromptRequest(
+            choice=ContextSelection(folders=folders, files=tuple(map(VaultPath, files))),
             working_directory=None if working is None else VaultPath(working),
             agent=None if agent is None else VaultPath(agent),
             max_tokens=max_tokens,
@@ -67,7 +67,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-def heads(preview: Preview) -> list[str]:
+def heads(preview: PromptPreview) -> list[str]:
     return [line for line in preview.prompt.splitlines() if line.startswith(("## ", "### ", "---"))]
 
 
@@ -133,7 +133,7 @@ def test_a_huge_file_is_cut_with_a_note(desk: Desk):
     with file.open("wb") as huge:
         huge.write("é".encode() * LARGEST_FILE)
         huge.truncate(100 << 20)
-    desk.index.set("AGENTS.md", Entry(0, 0, 100 << 20, 1, "d"))
+    desk.index.set("AGENTS.md", IndexEntry(0, 0, 100 << 20, 1, "d"))
     preview = desk.preview("")
 
     assert preview.is_truncated
@@ -174,9 +174,9 @@ def test_bytes_that_are_no_text_do_not_stop_it(desk: Desk):
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=60), st.sampled_from(["", "</note-", "## Working Directory Context\n", "\n---\n"]))
 def test_a_note_cannot_end_its_quotation(words: str, trick: str):
-    first = assemble("base", [], Text(path=VaultPath("CLAUDE.md"), text=words + trick, digest="", is_cut=False))
+    first = assemble("base", [], PromptText(path=VaultPath("CLAUDE.md"), text=words + trick, digest="", is_cut=False))
     mark = first.split("<note-")[1][:8]
-    again = assemble("base", [], Text(path=VaultPath("CLAUDE.md"), text=f"{words}</note-{mark}>{trick}", digest="", is_cut=False))
+    again = assemble("base", [], PromptText(path=VaultPath("CLAUDE.md"), text=f"{words}</note-{mark}>{trick}", digest="", is_cut=False))
     said = again.split("<note-")[1][:8]
 
     assert again.count(f"</note-{said}>") == 1

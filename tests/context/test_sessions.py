@@ -14,7 +14,7 @@ from parachuted.context.sessions import MOST_CHOSEN, SessionContexts
 from parachuted.errors import StorageFailedError
 from parachuted.state import open_state
 from parachuted.state.journal import SYSTEM
-from parachuted.vault import Entry, Index, VaultPath
+from parachuted.vault import IndexEntry, VaultIndex, VaultPath
 
 NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
 
@@ -23,7 +23,7 @@ class Desk:
     """A state on the disk, an index, and a clock that goes an hour further at each look."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.index, self.looks = folder, Index(), 0
+        self.folder, self.index, self.looks = folder, VaultIndex(), 0
         self.state = open_state(folder / "state.journal")
         self.sessions = self.opened()
 
@@ -120,7 +120,7 @@ def test_an_old_file_that_was_moved_is_followed_and_comes_back_with_it(desk: Des
     assert desk.sessions.follow({old: folder}) == 2
     assert (desk.chosen("s"), desk.chosen("t")) == (["b", folder], [folder])
     desk.sessions = desk.opened()
-    desk.index.set(old, Entry(0, 0, 1, 1, "d"))
+    desk.index.set(old, IndexEntry(0, 0, 1, 1, "d"))
     assert (desk.chosen("s"), desk.chosen("t")) == (["b", old], [folder])
 
 

@@ -12,22 +12,32 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.events import Bus, Change, Hints, Keeper, Listeners, Looker, Noticer, Pace, Problems, load_ignore
-from parachuted.vault import History, Index, Scanner, Snapshot, VaultRoot
-from tests.events.audits import Book
+from parachuted.events import (
+    Bus,
+    Change,
+    ChangeCommitter,
+    ChangeDetector,
+    ChangeHints,
+    ChangeListeners,
+    DebounceTimes,
+    DiskScan,
+    Problems,
+    load_ignore,
+)
+from parachuted.vault import History, IndexSnapshot, Scanner, VaultIndex, VaultRoot
 
 
 @dataclass
 class HandWatcher:
     """Tells what the test tells it to; `at_poll` happens while a turn looks. `refusal`: what it answers to each folder."""
 
-    tell: Callable[[Hints], None] = lambda _hints: None
+    tell: Callable[[ChangeHints], None] = lambda _hints: None
     at_poll: list[Callable[[], None]] = field(default_factory=list)
     refusal: OSError | None = None
     entered: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
 
-    def start(self, tell: Callable[[Hints], None]) -> None:
+    def start(self, tell: Callable[[ChangeHints], None]) -> None:
         self.tell = tell
 
     def enter(self, folder: str) -> None:
@@ -54,20 +64,20 @@ class Room:
     home: Path
     watcher: HandWatcher
     bus: Bus = field(default_factory=lambda: Bus(lambda: datetime.now(UTC)))
-    index: Index = field(default_factory=Index)
+    index: VaultIndex = field(default_factory=VaultIndex)
     changes: list[Change] = field(default_factory=list)
     steps: list[str] = field(default_factory=list)
     refusal: Exception | None = None
 
     def __post_init__(self) -> None:
         self.root = VaultRoot(self.vault)
-        self.snapshot = Snapshot(self.home)
+        self.snapshot = IndexSnapshot(self.home)
         self.history = History(self.home / "history.db")
         self.problems = Problems(self.bus)
-        self.keeper = Keeper(
-            self.index, self.snapshot, self.history, Listeners(record=self.record, tell=self.tell), lambda: datetime.now(UTC)
+        self.keeper = ChangeCommitter(
+            self.index, self.snapshot, self.history, ChangeListeners(record=self.record, tell=self.tell), lambda: datetime.now(UTC)
         )  # fmt: skip
-        self.looker = Looker(self.root, Scanner(self.root, self.index, load_ignore(self.root)), self.watcher)
+        self.looker = DiskScan(self.root, Scanner(self.root, self.index, load_ignore(self.root)), self.watcher)
 
     async def record(self, changes: list[Change]) -> Callable[[], None]:
         if self.refusal is not None:
@@ -83,11 +93,11 @@ class Room:
         return [(change.kind, change.path) for change in self.changes]
 
     @contextlib.asynccontextmanager
-    async def noticer(self, **pace: float) -> AsyncIterator[Noticer]:
+    async def noticer(self, **pace: float) -> AsyncIterator[ChangeDetector]:
         """A noticer at work, after its first scan, of which nothing is kept in `changes`."""
-        noticer = Noticer(
+        noticer = ChangeDetector(
             looker=self.looker, keeper=self.keeper, watcher=self.watcher, problems=self.problems, full_every_s=600,
-            pace=Pace(**{"heartbeat": 0.05, **pace}),
+            pace=DebounceTimes(**{"heartbeat": 0.05, **pace}),
         )  # fmt: skip
         await noticer.first_scan()
         self.changes.clear()
@@ -102,7 +112,7 @@ class Room:
     def hear(self, *folders: str, missed: bool = False, **paths: str) -> None:
         """Let the watcher tell; names are given with `__` for the dot before `md`."""
         self.watcher.tell(
-            Hints(paths={path.replace("__", "."): heard for path, heard in paths.items()}, folders=set(folders), missed=missed)
+            ChangeHints(paths={path.replace("__", "."): heard for path, heard in paths.items()}, folders=set(folders), missed=missed)
         )
 
     async def until(self, condition: Callable[[], object]) -> None:
@@ -117,12 +127,3 @@ def room(vault: Path, home: Path):
     made = Room(vault=vault, home=home, watcher=HandWatcher())
     yield made
     made.history.close()
-
-
-@pytest.fixture
-def book(vault: Path, home: Path):
-    """The audit of a vault."""
-    made = Book(vault=vault, home=home)
-    yield made
-    for log in made.logs:
-        log.close()

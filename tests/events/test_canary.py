@@ -8,7 +8,7 @@ import sys
 import pytest
 from inotify_simple import INotify
 
-from parachuted.events import Hints, make_watcher
+from parachuted.events import ChangeHints, make_watcher
 from parachuted.events.canary import CANARY
 from parachuted.vault_state import state_folder
 from tests.events.conftest import Room
@@ -54,7 +54,7 @@ async def test_when_events_stop_coming_that_is_said_and_changes_are_found_by_wal
         (room.vault / "b.md").write_text("b")
         await room.until(lambda: ("created", "b.md") in room.told())
 
-        room.watcher._tell(Hints(paths={CANARY: "closed"}))
+        room.watcher._tell(ChangeHints(paths={CANARY: "closed"}))
         await room.until(lambda: "watching" not in room.problems.all())
 
 

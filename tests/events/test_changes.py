@@ -6,15 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parachuted.events.changes import sort_seen
-from parachuted.vault import Entry, Seen, VaultPath
+from parachuted.vault import IndexEntry, PathDifference, VaultPath
 
 
 def entry(inode, text="text", *, at=1):
-    return Entry(mtime_ns=at, ctime_ns=at, size=len(text), inode=inode, digest=text)
+    return IndexEntry(mtime_ns=at, ctime_ns=at, size=len(text), inode=inode, digest=text)
 
 
 def seen(path, old, new):
-    return Seen(path=VaultPath(path), old=old, new=new)
+    return PathDifference(path=VaultPath(path), old=old, new=new)
 
 
 def told(found):

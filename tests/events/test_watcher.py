@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.events import Hints, make_watcher
-from parachuted.events.watcher import NoWatcher, WatchfilesWatcher
+from parachuted.events import ChangeHints, make_watcher
+from parachuted.events.watcher import NullFileWatcher, WatchfilesWatcher
 from parachuted.vault_state import state_folder
 from tests.events.conftest import Room
 
@@ -25,7 +25,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 @pytest.fixture
 async def heard():
     """All hints so far, as one."""
-    return Hints()
+    return ChangeHints()
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ async def test_where_the_system_has_no_more_to_give_every_folder_is_refused(vaul
             watcher = make_watcher(vault)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, usual)
-    assert isinstance(watcher, NoWatcher)
+    assert isinstance(watcher, NullFileWatcher)
     watcher.start(lambda _hints: None)
     with pytest.raises(OSError, match="open files") as caught:
         watcher.enter("folder")

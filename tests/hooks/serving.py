@@ -11,11 +11,11 @@ from typing import Any
 
 from aiohttp import web
 
-from parachuted.api.errors import answer_to
-from parachuted.api.hooks import Hooks as HookRoutes
-from parachuted.api.route import Call
-from parachuted.hooks import Approvals, Hooks, Recorder, Runner
-from parachuted.hooks.idle import Offered
+from parachuted.api.http.errors import answer_to
+from parachuted.api.http.route import ApiCall
+from parachuted.api.routes.hooks import HookRoutes
+from parachuted.hooks import HookApprovals, HookRunner, HookRunRecorder, Hooks
+from parachuted.hooks.idle import OfferedTools
 from parachuted.keys import EVERYTHING, EVERYWHERE, Identity, Scope
 
 PERSON = Identity(kind="loopback", id="loopback", name="loopback", scopes=EVERYTHING)
@@ -25,8 +25,8 @@ READER = Identity(kind="key", id="k_1", name="a reader", scopes=(Scope(module="s
 class Modules:
     """One module, with one tool."""
 
-    def offered(self) -> Offered:
-        return Offered(modules=frozenset({"travel"}), tools=frozenset({"plan_trip"}))
+    def offered(self) -> OfferedTools:
+        return OfferedTools(modules=frozenset({"travel"}), tools=frozenset({"plan_trip"}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +43,9 @@ class Served:
 @contextlib.asynccontextmanager
 async def running_hooks(home: Path, vault: Path, **options: Any) -> AsyncIterator[Hooks]:
     """The hooks of a home, as the daemon makes them."""
-    runner = Runner()
+    runner = HookRunner()
     hooks = Hooks(
-        home=home, vault=vault, runner=runner, approvals=Approvals(home), recorder=Recorder(home / "run" / "hook-runs"),
+        home=home, vault=vault, runner=runner, approvals=HookApprovals(home), recorder=HookRunRecorder(home / "run" / "hook-runs"),
         clock=lambda: datetime.now(UTC), report=lambda *_: None, env={"PATH": "/usr/bin:/bin"}, **options,
     )  # fmt: skip
     try:
@@ -80,7 +80,7 @@ def answering(route, identity):
             return web.json_response({"message": "not for this key"}, status=403)
         try:
             sight: Any = None
-            return await route.handle(Call(request=request, route=route, identity=identity, grant=EVERYWHERE, sight=sight, id="r"))
+            return await route.handle(ApiCall(request=request, route=route, identity=identity, grant=EVERYWHERE, sight=sight, id="r"))
         except Exception as error:  # noqa: BLE001  as the front does
             return answer_to(error, request, "r")
 

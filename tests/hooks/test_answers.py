@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from parachuted.hooks import Answer, Hook, Ran, read_answer
+from parachuted.hooks import Hook, HookAnswer, ProcessResult, read_answer
 from parachuted.hooks.names import is_blocking
 
 EVERY = ("tool.before", "write.before", "prompt.before", "session.start", "session.end", "tool.after", "stop.before", "file.modified")
@@ -16,9 +16,9 @@ def hook(event: str = "tool.before", **more: object) -> Hook:
     return Hook(id="guard.sh", event=event, command="true", **more)  # type: ignore[arg-type]
 
 
-def ran(stdout: object = b"", stderr: bytes = b"", code: int | None = 0, **more: object) -> Ran:
+def ran(stdout: object = b"", stderr: bytes = b"", code: int | None = 0, **more: object) -> ProcessResult:
     data = stdout if isinstance(stdout, bytes) else json.dumps(stdout).encode()
-    return Ran(exit_code=code, stdout=data, stderr=stderr, took_ms=1.0, **more)  # type: ignore[arg-type]
+    return ProcessResult(exit_code=code, stdout=data, stderr=stderr, took_ms=1.0, **more)  # type: ignore[arg-type]
 
 
 def specific(event: str = "PreToolUse", **fields: object) -> dict[str, object]:
@@ -30,7 +30,7 @@ def specific(event: str = "PreToolUse", **fields: object) -> dict[str, object]:
 
 @pytest.mark.parametrize("event", EVERY)
 def test_exit_0_without_a_word_says_nothing(event: str):
-    assert read_answer(hook(event), ran()) == Answer(hook="guard.sh")
+    assert read_answer(hook(event), ran()) == HookAnswer(hook="guard.sh")
 
 
 @pytest.mark.parametrize("event", EVERY)
@@ -42,7 +42,7 @@ def test_exit_2_objects_and_stderr_is_the_message(event: str):
 def test_exit_2_objects_whatever_is_on_stdout(stdout: bytes):
     answer = read_answer(hook(), ran(stdout, b"no", code=2))
 
-    assert answer == Answer(hook="guard.sh", blocks="no")
+    assert answer == HookAnswer(hook="guard.sh", blocks="no")
 
 
 def test_exit_2_without_a_word_still_objects():
@@ -53,7 +53,7 @@ def test_exit_2_without_a_word_still_objects():
 def test_any_other_exit_stops_nothing_and_its_first_line_is_shown(code: int):
     answer = read_answer(hook(), ran(b"ignored", b"first line\nsecond line\n", code=code))
 
-    assert answer == Answer(hook="guard.sh", failure=f"guard.sh ended with {code}: first line")
+    assert answer == HookAnswer(hook="guard.sh", failure=f"guard.sh ended with {code}: first line")
 
 
 def test_an_end_by_a_signal_is_told_as_one():
@@ -137,7 +137,7 @@ def test_plain_text_becomes_context_for_these(event: str):
 
 @pytest.mark.parametrize("event", ["tool.before", "tool.after", "session.end", "stop.before", "write.before", "file.modified"])
 def test_plain_text_goes_nowhere_for_all_others(event: str):
-    assert read_answer(hook(event), ran(b"hello")) == Answer(hook="guard.sh")
+    assert read_answer(hook(event), ran(b"hello")) == HookAnswer(hook="guard.sh")
 
 
 @pytest.mark.parametrize("text", [b'said {"decision": "block"}', b'[{"decision": "block"}]', b'"block"', b"5", b"null"])
@@ -197,7 +197,7 @@ def test_a_system_message_is_for_the_person():
     "field", [{"suppressOutput": True}, {"terminalSequence": "\x1b]0;x\x07"}, {"async": True, "asyncTimeout": 5000}, {"unknown": 1}]
 )
 def test_fields_without_a_meaning_here_are_no_mistake(field: dict[str, object]):
-    assert read_answer(hook(), ran(field)) == Answer(hook="guard.sh")
+    assert read_answer(hook(), ran(field)) == HookAnswer(hook="guard.sh")
 
 
 @pytest.mark.parametrize(

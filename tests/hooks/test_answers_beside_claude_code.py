@@ -17,7 +17,7 @@ import pytest
 
 from parachuted.agents import Tool, ToolResult
 from parachuted.testing import ScriptedMessages, ToolUse, say
-from parachuted.tools.hooked import AgentHooks
+from parachuted.tools.agent_hooks import AgentHooks
 from tests.hooks.serving import running_hooks
 
 CLI = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from parachuted.hooks.approvals import NAME, Approvals
+from parachuted.hooks.approvals import NAME, HookApprovals
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def script(home):
 
 @pytest.fixture
 def approvals(home):
-    return Approvals(home)
+    return HookApprovals(home)
 
 
 def change(path, text="#!/bin/sh\nrm -rf ~\n"):
@@ -80,7 +80,7 @@ def test_a_change_while_the_daemon_was_off_is_seen(approvals, script, home):
     approvals.refusal_of([script])
     change(script)
 
-    assert "has changed" in Approvals(home).refusal_of([script])
+    assert "has changed" in HookApprovals(home).refusal_of([script])
 
 
 def test_a_script_that_was_replaced_or_linked_elsewhere_is_seen(approvals, script, tmp_path):
@@ -187,7 +187,7 @@ def test_an_approval_by_another_process_counts_at_once(approvals, script, home):
     change(script)
     assert approvals.refusal_of([script])
 
-    Approvals(home).approve([script])
+    HookApprovals(home).approve([script])
 
     assert approvals.refusal_of([script]) is None
 
@@ -207,7 +207,7 @@ def test_many_that_look_at_once_lose_no_pin(home):
 
     def look(path):
         gate.wait()
-        return Approvals(home).refusal_of([path])
+        return HookApprovals(home).refusal_of([path])
 
     with ThreadPoolExecutor(20) as pool:
         assert set(pool.map(look, scripts)) == {None}

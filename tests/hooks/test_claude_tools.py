@@ -14,8 +14,8 @@ from parachuted.agents.claude.transcript import PREFIX
 from parachuted.hooks.claude_tools import MCP_PREFIX, OUR_TOOLS
 from parachuted.modules.agent_tools import NoteTools
 from parachuted.modules.skills import TOOL as SKILL_TOOL
+from parachuted.tools.agent_hooks import AgentHooks
 from parachuted.tools.context_files import ContextFiles
-from parachuted.tools.hooked import AgentHooks
 from tests.hooks.serving import running_hooks
 
 CONTEXT = {"file_path": "Work/AGENTS.md", "section": "Facts", "content": "- new"}

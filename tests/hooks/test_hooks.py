@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import NotFoundError, ParachuteError
-from parachuted.hooks import ALLOWED, Approvals, Decision, HookError, Hooks, Occurrence, Recorder, Runner
+from parachuted.hooks import ALLOWED, HookApprovals, HookDecision, HookError, HookEvent, HookRunner, HookRunRecorder, Hooks
 
 AT = datetime(2025, 1, 6, 12, 0, tzinfo=UTC)
 DENY = """{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "no rm"}}"""
@@ -33,10 +33,10 @@ class Stand:
     reports: dict[str, str | None] = field(default_factory=dict)
     failed: list[HookError] = field(default_factory=list)
 
-    def occurrence(self, event: str, data: Mapping[str, object] | None = None, **more: object) -> Occurrence:
-        return Occurrence(event=event, at=AT, data=data or {}, vault=self.vault, **more)  # type: ignore[arg-type]
+    def occurrence(self, event: str, data: Mapping[str, object] | None = None, **more: object) -> HookEvent:
+        return HookEvent(event=event, at=AT, data=data or {}, vault=self.vault, **more)  # type: ignore[arg-type]
 
-    async def ask(self, event: str, data: Mapping[str, object] | None = None, **more: object) -> Decision:
+    async def ask(self, event: str, data: Mapping[str, object] | None = None, **more: object) -> HookDecision:
         return await self.hooks.ask(self.occurrence(event, data, **more))
 
     def said(self, name: str = "out") -> str:
@@ -69,14 +69,14 @@ class Opening:
     async def __call__(self, **more: object) -> AsyncIterator[Stand]:
         reports: dict[str, str | None] = {}
         failed: list[HookError] = []
-        runner = Runner()
+        runner = HookRunner()
         env = {**os.environ, "ANTHROPIC_API_KEY": "secret-canary", "LANG": "C.UTF-8", "OUT": "x"}
         hooks = Hooks(
             home=self.home,
             vault=self.vault,
             runner=runner,
-            approvals=Approvals(self.home),
-            recorder=Recorder(self.home / "run" / "hook-runs"),
+            approvals=HookApprovals(self.home),
+            recorder=HookRunRecorder(self.home / "run" / "hook-runs"),
             clock=lambda: AT,
             report=reports.__setitem__,
             env=env,

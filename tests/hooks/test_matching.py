@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.hooks import Hook, Occurrence
+from parachuted.hooks import Hook, HookEvent
 from parachuted.hooks.matching import compile_hook
 
 AT = datetime(2025, 1, 6, tzinfo=UTC)
@@ -16,7 +16,7 @@ AT = datetime(2025, 1, 6, tzinfo=UTC)
 
 def is_meant(event: str, matcher: str | None, data: Mapping[str, object], *, condition: str | None = None) -> bool:
     hook = Hook(id="h", event=event, command="true", matcher=matcher, condition=condition)
-    return compile_hook(hook)(Occurrence(event=event, at=AT, data=data, vault=Path("/vault"))) is not None
+    return compile_hook(hook)(HookEvent(event=event, at=AT, data=data, vault=Path("/vault"))) is not None
 
 
 def tool(name: str) -> dict[str, object]:
@@ -107,7 +107,7 @@ def test_each_event_is_matched_by_its_own_subject(event: str, matcher: str, data
 @pytest.mark.parametrize(
     ("matcher", "path", "expected"),
     [
-        ("AGENTS.md", "Projects/a/AGENTS.md", True),  # as FileChanged: the name alone
+        ("AGENTS.md", "Projects/a/AGENTS.md", True),  # as FileChangeResponse: the name alone
         ("AGENTS.md", "AGENTS.md", True),
         ("AGENTS.md|CLAUDE.md", "a/CLAUDE.md", True),
         ("AGENTS.md", "a/MYAGENTS.md", False),

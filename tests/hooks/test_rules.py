@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.hooks import Occurrence
+from parachuted.hooks import HookEvent
 from parachuted.hooks.rules import compile_rule
 
 AT = datetime(2025, 1, 6, tzinfo=UTC)
 
 
 def holds(rule: str, event: str, data: Mapping[str, object], *, vault: Path = Path("/vault"), cwd: Path | None = None) -> bool:
-    return compile_rule(rule, event)(Occurrence(event=event, at=AT, data=data, vault=vault, cwd=cwd))
+    return compile_rule(rule, event)(HookEvent(event=event, at=AT, data=data, vault=vault, cwd=cwd))
 
 
 def call(name: str, **arguments: object) -> dict[str, object]:

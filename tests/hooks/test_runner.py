@@ -11,12 +11,12 @@ import time
 import psutil
 import pytest
 
-from parachuted.hooks.runner import Runner
+from parachuted.hooks.runner import HookRunner
 
 
 @pytest.fixture
 async def runner():
-    runner = Runner(idle_s=30)
+    runner = HookRunner(idle_s=30)
     yield runner
     await runner.close()
 
@@ -132,7 +132,7 @@ async def test_a_keeper_is_used_again(run):
 
 
 async def test_a_keeper_that_waited_long_enough_is_let_go(tmp_path):
-    runner = Runner(idle_s=0.01)
+    runner = HookRunner(idle_s=0.01)
     try:
         await runner.run(argv=["true"], command=None, stdin=b"", env={"PATH": os.environ["PATH"]}, cwd=tmp_path, timeout_s=5)
 
@@ -150,7 +150,7 @@ async def test_a_keeper_that_was_killed_while_it_waited_is_replaced(run):
 
 
 async def test_no_more_run_at_a_time_than_there_are_places(tmp_path):
-    runner = Runner(concurrency=2)
+    runner = HookRunner(concurrency=2)
     overlap = 'touch "$$.run"; ls *.run | wc -l; sleep 0.05; rm "$$.run"'
     env = {"PATH": os.environ["PATH"]}
     try:
@@ -163,7 +163,7 @@ async def test_no_more_run_at_a_time_than_there_are_places(tmp_path):
 
 
 async def test_what_may_no_longer_run_when_its_turn_comes_does_not(tmp_path):
-    runner = Runner(concurrency=1)
+    runner = HookRunner(concurrency=1)
     env = {"PATH": os.environ["PATH"]}
 
     async def run(command, refusal=lambda: None):
@@ -185,7 +185,7 @@ async def test_what_may_no_longer_run_when_its_turn_comes_does_not(tmp_path):
 
 
 async def test_what_runs_in_the_background_leaves_places_for_what_is_waited_for(tmp_path):
-    runner = Runner(concurrency=2)
+    runner = HookRunner(concurrency=2)
     env = {"PATH": os.environ["PATH"]}
 
     async def run(command, *, is_background):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import psutil
 import pytest
 
-from parachuted.hooks.runner import Runner
+from parachuted.hooks.runner import HookRunner
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what a descendant can do to get away is ended on Linux alone")
 
@@ -182,7 +182,7 @@ def words(nasty):
 async def test_a_nasty_hook_is_back_in_time_and_leaves_nothing(nasty, strict, torture, tmp_path):
     for _ in range(RUNS_IN_TORTURE if torture else 1):
         descriptors_before, family_before = descriptors(), len(family())
-        runner = Runner()
+        runner = HookRunner()
         try:
             await runner.run(argv=["true"], command=None, stdin=b"", env={"PATH": os.environ["PATH"]}, cwd=tmp_path, timeout_s=LONG)
             began = time.monotonic()

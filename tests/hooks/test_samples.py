@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from parachuted.events.catalog import CATALOG
-from parachuted.hooks.occurrence import document
+from parachuted.hooks.hook_event import document
 from parachuted.hooks.samples import VALUES, make_sample
 
 AT = datetime(2026, 1, 6, 12, tzinfo=UTC)

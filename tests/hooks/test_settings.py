@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.hooks.document import DocumentRefusedError
 from parachuted.hooks.hook import Hook
-from parachuted.hooks.settings import Settings, read_settings
+from parachuted.hooks.settings import HookFile, read_settings
+from parachuted.hooks.yaml_nodes import DocumentRefusedError
 
 SPECIFICATION = """\
 hooks:
@@ -38,7 +38,7 @@ hooks:
 """
 
 
-def read(text: str, **places: str) -> Settings:
+def read(text: str, **places: str) -> HookFile:
     return read_settings(text, places=places)
 
 
@@ -269,7 +269,7 @@ def test_claude_codes_switches_for_what_is_not_here_are_told_of_and_do_no_harm(s
 
 @pytest.mark.parametrize("text", ["", "hooks:\n", "hooks: {}\n", "hooks: {Stop: }\n", "hooks: {Stop: []}\n"])
 def test_no_hooks_are_no_mistake(text: str):
-    assert read(text) == Settings()
+    assert read(text) == HookFile()
 
 
 @pytest.mark.parametrize("text", ["- a\n", "just words\n"])

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parachuted.events import CATALOG
-from parachuted.hooks import Hook, Ran, combine, read_answer
-from parachuted.hooks.document import DocumentRefusedError
+from parachuted.hooks import Hook, ProcessResult, combine, read_answer
 from parachuted.hooks.matching import compile_matcher
 from parachuted.hooks.rules import compile_rule
 from parachuted.hooks.settings import read_settings
+from parachuted.hooks.yaml_nodes import DocumentRefusedError
 
 WORDS = st.sampled_from([
     "hooks", "Stop", "PreToolUse", "file.modified", "type", "command", "args", "matcher", "if", "timeout", "once", "x", "", "30", "true",
@@ -59,7 +59,7 @@ def test_any_matcher_and_any_condition_is_one_or_a_value_error(text: str, event:
 @given(st.binary(max_size=100) | VALUES.map(lambda value: json.dumps(value).encode()), EVENTS, st.sampled_from([0, 1, 2, -9, None]))
 def test_whatever_a_hook_prints_is_an_answer_and_only_a_guard_can_stop_anything(stdout: bytes, event: str, code: int | None):
     hook = Hook(id="h", event=event, command="x")
-    decision = combine(event, [read_answer(hook, Ran(exit_code=code, stdout=stdout, stderr=stdout, took_ms=1.0))])
+    decision = combine(event, [read_answer(hook, ProcessResult(exit_code=code, stdout=stdout, stderr=stdout, took_ms=1.0))])
 
     assert decision.allowed or event.endswith(".before")
     assert decision.allowed or decision.reason

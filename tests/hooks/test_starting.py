@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.hooks.runner import Runner
+from parachuted.hooks.runner import HookRunner
 
 CASES = {
     "missing": (None, 0o755, "there is no "),
@@ -24,7 +24,7 @@ CASES = {
 
 
 async def run(path, cwd):
-    runner = Runner()
+    runner = HookRunner()
     try:
         env = {"PATH": os.environ["PATH"]}
         return await runner.run(argv=[str(path)], command=None, stdin=b"", env=env, cwd=cwd, timeout_s=10)

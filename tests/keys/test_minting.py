@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from parachuted.keys import USUAL, mint, parse_end, parse_words
-from parachuted.keys.key import hash_of
+from parachuted.keys.api_key import hash_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

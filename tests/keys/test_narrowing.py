@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.keys import CAPABILITIES, EVERYTHING, NOBODY, Glob, Identity, Scope, is_narrower, parse_words
-from tests.keys.test_globs import GLOBS
+from parachuted.keys import CAPABILITIES, EVERYTHING, NOBODY, Identity, PathGlob, Scope, is_narrower, parse_words
+from tests.keys.test_path_globs import GLOBS
 
 MODULES = ("vault", "daily", "chat", "curator", "*")
 FOLDERS = st.sampled_from(["Daily", "Chat", "a"])
-LIMITS = st.one_of(GLOBS, st.sampled_from(["Daily/**", "Daily/a/**", "Chat/*", "**"]).map(Glob))
+LIMITS = st.one_of(GLOBS, st.sampled_from(["Daily/**", "Daily/a/**", "Chat/*", "**"]).map(PathGlob))
 SCOPES = st.builds(
     Scope,
     module=st.sampled_from(MODULES),

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from parachuted.keys import CAPABILITIES, EVERYTHING, NOBODY, Capability, Glob, Identity, Scope
+from parachuted.keys import CAPABILITIES, EVERYTHING, NOBODY, Capability, Identity, PathGlob, Scope
 
 
 def who(*scopes: Scope) -> Identity:
@@ -8,7 +8,7 @@ def who(*scopes: Scope) -> Identity:
 
 
 def scope(module: str, *capabilities: Capability, paths: list[str] | None = None) -> Scope:
-    return Scope(module=module, capabilities=frozenset(capabilities), paths=None if paths is None else tuple(map(Glob, paths)))
+    return Scope(module=module, capabilities=frozenset(capabilities), paths=None if paths is None else tuple(map(PathGlob, paths)))
 
 
 def test_nobody_may_do_anything_and_this_machine_everything():

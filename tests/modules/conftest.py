@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.modules.cage import Cages, Sandbox
-from parachuted.modules.landlock import landlock_version
-from parachuted.modules.seccomp import can_filter
+from parachuted.modules.hosting.isolation import IsolationFactory, Sandbox
+from parachuted.modules.hosting.landlock import landlock_version
+from parachuted.modules.hosting.seccomp import can_filter
 
-MakeCages = Callable[..., Cages]
+MakeCages = Callable[..., IsolationFactory]
 
 
 @pytest.fixture
 def make_cages(request: pytest.FixtureRequest, tmp_path: Path) -> MakeCages:
     """Cages of that kind; the test is skipped where the machine has none such."""
 
-    def make(sandbox: Sandbox, **more: int) -> Cages:
+    def make(sandbox: Sandbox, **more: int) -> IsolationFactory:
         if sandbox == "landlock" and not (landlock_version() and can_filter()):
             pytest.skip("this kernel has no Landlock, or the processor's system calls are not known")
         env = request.getfixturevalue("engine") if sandbox in {"docker", "auto"} else {}
-        return Cages(sandbox=sandbox, run=tmp_path / "run", secret=[tmp_path / "vault", tmp_path / "home"], env=env, **more)
+        return IsolationFactory(sandbox=sandbox, run=tmp_path / "run", secret=[tmp_path / "vault", tmp_path / "home"], env=env, **more)
 
     return make

@@ -12,15 +12,15 @@ from pathlib import Path
 from parachuted.access.authority import Authority, current
 from parachuted.errors import StorageFailedError
 from parachuted.events import Bus, Event
-from parachuted.hooks import Decision, Occurrence
-from parachuted.modules.approved import Approved, TrustLevel
-from parachuted.modules.in_process import InProcess
-from parachuted.modules.interfaces import Caller, Provided
-from parachuted.modules.manager import Modules
-from parachuted.modules.running import Running
+from parachuted.hooks import HookDecision, HookEvent
+from parachuted.modules.hosting.in_process import InProcessHost
+from parachuted.modules.hosting.interfaces import CallingModule, ProvidedInterface
+from parachuted.modules.hosting.manager import ModuleManager
+from parachuted.modules.hosting.running_module import RunningModule
+from parachuted.modules.hosting.status import ModuleStatus
+from parachuted.modules.registry.approvals import ModuleApprovals
+from parachuted.modules.registry.approved import ApprovedModule, TrustLevel
 from parachuted.modules.services import Services
-from parachuted.modules.standing import Status
-from parachuted.modules.trust import Trust
 from tests.modules.players import Given, Memory, write_module
 from tests.modules.yard import Told
 
@@ -30,17 +30,17 @@ class Asked:
 
     def __init__(self) -> None:
         self.objects_to: set[str] = set()
-        self.asked: list[Occurrence] = []
+        self.asked: list[HookEvent] = []
 
     def wants(self, _event: str) -> bool:
         return bool(self.objects_to)
 
-    async def ask(self, occurrence: Occurrence) -> Decision:
+    async def ask(self, occurrence: HookEvent) -> HookDecision:
         self.asked.append(occurrence)
-        return Decision(allowed=occurrence.data["name"] not in self.objects_to, reason="not this one")
+        return HookDecision(allowed=occurrence.data["name"] not in self.objects_to, reason="not this one")
 
 
-class Shelf(Trust):
+class Shelf(ModuleApprovals):
     """Approvals on a disk that refuses what `fails` names."""
 
     fails: frozenset[str] = frozenset()
@@ -50,7 +50,7 @@ class Shelf(Trust):
             raise OSError(5, "Input/output error")
         return super().look()
 
-    def ready(self, names: Collection[str] | None = None) -> list[Approved]:
+    def ready(self, names: Collection[str] | None = None) -> list[ApprovedModule]:
         if "ready" in self.fails:
             raise StorageFailedError
         return super().ready(names)
@@ -70,30 +70,30 @@ class House:
         self.bus = Bus(self.clock)
         self.bus.listen(self.events.append)
         self.trust = Shelf(self.home, self.vault, env=dict(os.environ))
-        self.modules = Modules(
+        self.modules = ModuleManager(
             trust=self.trust, make_services=self.services, start_worker=self.worker, bus=self.bus, asker=self.asker, vault=self.vault,
             clock=self.clock, report=self.problems.__setitem__, preferred=preferred, audit=self.audit, look_every_s=0.05,
         )  # fmt: skip
 
-    def find(self, name: str) -> Provided | None:
+    def find(self, name: str) -> ProvidedInterface | None:
         """What anybody calls that interface by."""
-        return self.modules.interface(name, Caller(own=Authority, lent=lambda authority: authority))
+        return self.modules.interface(name, CallingModule(own=Authority, lent=lambda authority: authority))
 
     def clock(self) -> datetime:
         return datetime.now(UTC)
 
-    def services(self, approved: Approved) -> Services:
+    def services(self, approved: ApprovedModule) -> Services:
         name, modules = approved.name, self.modules
         given = Given(name=name, config=self.config, tell=lambda event, data: modules.publish(name, event, data, current()), find=self.find)
         given.state = self.memory.setdefault(name, given.state)
         return given
 
-    def worker(self, approved: Approved, services: Services) -> Running:
+    def worker(self, approved: ApprovedModule, services: Services) -> RunningModule:
         """Where this house's untrusted modules run; the real one has tests of its own."""
-        return InProcess(approved, services)
+        return InProcessHost(approved, services)
 
     def write(self, name: str, body: str, manifest: str = "", **files: str) -> Path:
-        return write_module(self.vault / "Modules" / name, body, name=name, manifest=manifest, **files)
+        return write_module(self.vault / "ModuleManager" / name, body, name=name, manifest=manifest, **files)
 
     def approve(self, name: str, trust: TrustLevel = "trusted") -> None:
         digest = self.trust.entry(name).found_digest
@@ -104,7 +104,7 @@ class House:
         self.write(name, body, manifest, **files)
         self.approve(name)
 
-    def status(self, name: str) -> Status:
+    def status(self, name: str) -> ModuleStatus:
         return next(status for status in self.modules.status() if status.name == name)
 
     def told(self, event: str) -> list[Mapping[str, object]]:
@@ -116,7 +116,7 @@ class House:
         return await found.running.call(found.spec.handler, {}, path=found.path_values, query=query)
 
     @contextlib.asynccontextmanager
-    async def open(self) -> AsyncIterator[Modules]:
+    async def open(self) -> AsyncIterator[ModuleManager]:
         """Start, run until the block ends, stop."""
         await self.modules.start()
         try:

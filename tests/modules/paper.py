@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from parachuted.errors import ConflictError, NotFoundError
-from parachuted.keys.globs import Glob
+from parachuted.keys.path_globs import PathGlob
 from parachuted.modules import Module
-from parachuted.modules.loading import load_class, unload
-from parachuted.modules.manifest import Manifest, read_manifest
-from parachuted.modules.tree import read_tree
+from parachuted.modules.hosting.loading import load_class, unload
+from parachuted.modules.registry.manifest import Manifest, read_manifest
+from parachuted.modules.registry.module_tree import read_tree
 
 EXAMPLES = Path(__file__).resolve().parent / "examples"
 
@@ -33,7 +33,7 @@ class PaperVault:
         return path in self.notes
 
     async def list(self, pattern: str = "**") -> list[str]:
-        return sorted(filter(Glob(pattern).matches, self.notes))
+        return sorted(filter(PathGlob(pattern).matches, self.notes))
 
     async def create(self, path: str, text: str) -> str:
         if path in self.notes:

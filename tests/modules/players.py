@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parachuted.modules.approved import Approved, TrustLevel
-from parachuted.modules.manifest import FILE, read_manifest
+from parachuted.modules.registry.approved import ApprovedModule, TrustLevel
+from parachuted.modules.registry.manifest import FILE, read_manifest
+from parachuted.modules.registry.module_tree import read_tree
 from parachuted.modules.services import VaultAccess
-from parachuted.modules.tree import read_tree
 
 HEAD = """
 import asyncio
@@ -32,11 +32,11 @@ def write_module(folder: Path, body: str, *, name: str = "daily", manifest: str 
     return folder
 
 
-def approve(folder: Path, *, trust: TrustLevel = "trusted", **more: Any) -> Approved:
+def approve(folder: Path, *, trust: TrustLevel = "trusted", **more: Any) -> ApprovedModule:
     """What the folder holds now, as if a person had approved it."""
     tree = read_tree(folder).digest
     manifest = read_manifest((folder / FILE).read_text())
-    return Approved(name=manifest.name, copy=folder, digest=tree, tree=tree, manifest=manifest, trust=trust, **more)
+    return ApprovedModule(name=manifest.name, copy=folder, digest=tree, tree=tree, manifest=manifest, trust=trust, **more)
 
 
 class Memory:

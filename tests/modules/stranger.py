@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from parachuted.errors import ModuleFailedError
-from parachuted.modules.approved import Approved
-from parachuted.modules.loading import load_class, unload
+from parachuted.modules.hosting.loading import load_class, unload
 from parachuted.modules.module import Module
-from parachuted.modules.trust import Trust
+from parachuted.modules.registry.approvals import ModuleApprovals
+from parachuted.modules.registry.approved import ApprovedModule
 
 MANIFEST = """\
 name: stranger
@@ -58,14 +58,14 @@ class Yard:
     home: Path
     vault: Path
     keys: tuple[str, ...] = ()
-    trust: Trust = field(init=False)
+    trust: ModuleApprovals = field(init=False)
 
     def __post_init__(self) -> None:
         self.trust = self.again()
 
-    def again(self) -> Trust:
+    def again(self) -> ModuleApprovals:
         """As after a restart."""
-        return Trust(self.home, self.vault, env=os.environ, keys=self.keys)
+        return ModuleApprovals(self.home, self.vault, env=os.environ, keys=self.keys)
 
     @property
     def folder(self) -> Path:
@@ -88,11 +88,11 @@ class Yard:
         (folder / "run.sh").chmod(0o755)
         return folder
 
-    def approve(self, name: str = "stranger") -> Approved:
+    def approve(self, name: str = "stranger") -> ApprovedModule:
         self.trust.approve(name, self.trust.consent(name).digest)
         return self.ready(name)
 
-    def ready(self, name: str = "stranger") -> Approved:
+    def ready(self, name: str = "stranger") -> ApprovedModule:
         found = {one.name: one for one in self.trust.ready()}
         assert name in found, self.trust.entry(name).problem
         return found[name]
@@ -107,14 +107,14 @@ class Yard:
 
 
 @contextmanager
-def loaded(one: Approved) -> Iterator[type[Module]]:
+def loaded(one: ApprovedModule) -> Iterator[type[Module]]:
     try:
         yield load_class(one.copy, one.name, one.manifest, one.import_paths, tree=one.tree)
     finally:
         unload(one.name, one.tree)
 
 
-def try_to_run(one: Approved) -> str:
+def try_to_run(one: ApprovedModule) -> str:
     """What it says, or why it does not run."""
     try:
         with loaded(one) as cls:

@@ -10,6 +10,7 @@ from itertools import pairwise
 import pytest
 
 from parachuted.access.authority import Authority, acting
+from parachuted.audit.events import CALLER, AuditCaller
 from parachuted.errors import (
     ActRefusedError,
     ConflictError,
@@ -19,8 +20,7 @@ from parachuted.errors import (
     PathRefusedError,
     StorageFailedError,
 )
-from parachuted.events.audit import CALLER, Caller
-from parachuted.keys import Glob, Grant
+from parachuted.keys import AccessGrant, PathGlob
 from parachuted.vault import digest_of
 from tests.modules.yard import Yard
 
@@ -339,7 +339,7 @@ async def test_a_call_for_a_key_with_paths_reaches_what_both_reach(yard):
     yard.save("Daily/work/a.md", "# Work heliotrope\n")
     yard.library.settled()
     vault = yard.bounded(read=["Daily/**"], write=["Daily/**"])
-    with acting(limited(Grant(alternatives=(((Glob("Daily/work/**"), Glob("Private/**")),),)))):
+    with acting(limited(AccessGrant(alternatives=(((PathGlob("Daily/work/**"), PathGlob("Private/**")),),)))):
         assert await vault.list() == ["Daily/work/a.md"]
         assert [hit.path for hit in await vault.search("heliotrope")] == ["Daily/work/a.md"]
         await vault.append("Daily/work/a.md", "Log", "- x")
@@ -361,13 +361,13 @@ async def test_nothing_is_written_that_could_not_be_recorded_and_the_audit_is_to
         await daily.create("Daily/b.md", "x\n")
     yard.audit.refusal = "the audit cannot be written"
 
-    assert callers == [Caller("module", "daily", ""), Caller("module", "daily", "request-9")]
+    assert callers == [AuditCaller("module", "daily", ""), AuditCaller("module", "daily", "request-9")]
     with pytest.raises(StorageFailedError, match="the audit cannot be written"):
         await daily.create("Daily/c.md", "x\n")
     assert not (yard.vault / "Daily/c.md").exists()
 
 
-def limited(paths: Grant) -> Authority:
+def limited(paths: AccessGrant) -> Authority:
     return Authority(reads=paths, writes=paths)
 
 

@@ -11,13 +11,13 @@ import pytest
 from parachuted.access.authority import Authority, acting
 from parachuted.access.origin import Taint
 from parachuted.access.paths import is_control
+from parachuted.access.run_watch import ProposedChange
+from parachuted.audit.events import AuditCaller
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError
-from parachuted.events.audit import Caller
-from parachuted.grants.run_watch import Change
-from parachuted.keys import Glob, Grant
+from parachuted.keys import AccessGrant, PathGlob
 from parachuted.modules.access import BoundedVault
 from parachuted.modules.agent_tools import NoteTools
-from parachuted.modules.bounds import Bounds
+from parachuted.modules.bounds import ModuleBounds
 from parachuted.vault import Author, digest_of
 from tests.modules.yard import Yard, acted_on
 
@@ -45,7 +45,7 @@ class Watch:
     def objection(self, path: str) -> str | None:
         return f"{path} is not in its lane" if self.taint and path != "Work/log.md" else None
 
-    async def instead(self, change: Change, why: str) -> str:
+    async def instead(self, change: ProposedChange, why: str) -> str:
         self.changes.append(change)
         return f"{why}; it was put forward as s-1"
 
@@ -74,9 +74,9 @@ def yard(tmp_path) -> Iterator[Yard]:
 
 
 def vault(yard: Yard, watch: Watch, *globs: str) -> BoundedVault:
-    bounds = Bounds.of_module("helper", read=globs or ("Work/**", "Inbox/**"), write=globs or ("Work/**", "Inbox/**"))
+    bounds = ModuleBounds.of_module("helper", read=globs or ("Work/**", "Inbox/**"), write=globs or ("Work/**", "Inbox/**"))
     author = Author(by="module:helper", run="r1", causes=("c1",))
-    return BoundedVault(yard.parts, bounds, lambda: author, Caller("agent", "helper", ""), run=watch, authority=acted_on)
+    return BoundedVault(yard.parts, bounds, lambda: author, AuditCaller("agent", "helper", ""), run=watch, authority=acted_on)
 
 
 async def call(notes: NoteTools, name: str, **given: str) -> str:
@@ -264,16 +264,16 @@ async def test_an_agents_question_is_no_way_around_the_key_of_who_called(yard):
     watch = Watch("Private/diary.md")
     notes = vault(yard, watch)
 
-    with acting(limited(Grant(alternatives=(((Glob("Work/**"),),),)))), pytest.raises(ActRefusedError, match="key that called"):
+    with acting(limited(AccessGrant(alternatives=(((PathGlob("Work/**"),),),)))), pytest.raises(ActRefusedError, match="key that called"):
         await notes.read("Private/diary.md")
 
     assert watch.asked == []
 
 
 async def test_without_a_run_nothing_is_asked_and_nothing_left_out(yard):
-    bounds = Bounds.of_module("helper", read=("Work/**", "Inbox/**"), write=("Work/**",))
+    bounds = ModuleBounds.of_module("helper", read=("Work/**", "Inbox/**"), write=("Work/**",))
     author = Author(by="module:helper", run=None, causes=())
-    plain = BoundedVault(yard.parts, bounds, lambda: author, Caller("module", "helper", ""), authority=acted_on)
+    plain = BoundedVault(yard.parts, bounds, lambda: author, AuditCaller("module", "helper", ""), authority=acted_on)
 
     assert "Inbox/mail.md" in await plain.list()
     with pytest.raises(ActRefusedError):
@@ -285,5 +285,5 @@ def test_the_watch_of_these_tests_is_one():
     assert told == {}
 
 
-def limited(paths: Grant) -> Authority:
+def limited(paths: AccessGrant) -> Authority:
     return Authority(reads=paths, writes=paths)

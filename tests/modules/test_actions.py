@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import NotFoundError
-from parachuted.modules.actions import Actions
-from parachuted.modules.skeleton import new_module
-from parachuted.modules.trust import Trust, TrustRefusedError
+from parachuted.modules.actions import ModuleActions
+from parachuted.modules.registry.approvals import ApprovalRefusedError, ModuleApprovals
+from parachuted.modules.registry.skeleton import new_module
 
 
 @pytest.fixture
@@ -22,12 +22,12 @@ def vault(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def actions(tmp_path: Path, vault: Path) -> Actions:
+def actions(tmp_path: Path, vault: Path) -> ModuleActions:
     (tmp_path / "home").mkdir(mode=0o700)
-    return Actions(Trust(tmp_path / "home", vault, env=os.environ))
+    return ModuleActions(ModuleApprovals(tmp_path / "home", vault, env=os.environ))
 
 
-def test_a_module_goes_from_new_to_approved_disabled_enabled_and_gone(actions: Actions, tmp_path: Path, vault: Path):
+def test_a_module_goes_from_new_to_approved_disabled_enabled_and_gone(actions: ModuleActions, tmp_path: Path, vault: Path):
     new_module(tmp_path / "garden", "garden")
 
     installed = actions.install(str(tmp_path / "garden"), dev=False, path=None)
@@ -42,7 +42,7 @@ def test_a_module_goes_from_new_to_approved_disabled_enabled_and_gone(actions: A
     assert (actions.listing(), (vault / "Modules/garden").exists()) == ([], False)
 
 
-def test_a_folder_that_lies_in_the_vault_is_installed_where_it_lies(actions: Actions, vault: Path):
+def test_a_folder_that_lies_in_the_vault_is_installed_where_it_lies(actions: ModuleActions, vault: Path):
     new_module(vault / "Modules/garden", "garden")
 
     installed = actions.install(str(vault / "Modules/garden"), dev=False, path=None)
@@ -50,17 +50,17 @@ def test_a_folder_that_lies_in_the_vault_is_installed_where_it_lies(actions: Act
     assert actions.approve("garden", installed["hash"], None)["state"] == "approved"
 
 
-def test_only_what_was_shown_is_approved(actions: Actions, vault: Path):
+def test_only_what_was_shown_is_approved(actions: ModuleActions, vault: Path):
     new_module(vault / "Modules/garden", "garden")
     shown = actions.consent("garden")
     (vault / "Modules/garden/module.py").write_text("import os\n")
 
-    with pytest.raises(TrustRefusedError):
+    with pytest.raises(ApprovalRefusedError):
         actions.approve("garden", shown["hash"], None)
     assert actions.listing()[0]["status"] == "unapproved"
 
 
-def test_what_changed_since_is_shown_with_what_it_would_allow(actions: Actions, vault: Path):
+def test_what_changed_since_is_shown_with_what_it_would_allow(actions: ModuleActions, vault: Path):
     new_module(vault / "Modules/garden", "garden")
     actions.approve("garden", actions.consent("garden")["hash"], None)
     code = vault / "Modules/garden/module.py"
@@ -70,7 +70,7 @@ def test_what_changed_since_is_shown_with_what_it_would_allow(actions: Actions, 
     assert (shown["state"], "+# another line" in shown["diff"]) == ("changed", True)
 
 
-def test_a_module_that_is_not_there_or_whose_folder_is_gone_is_said_to_be(actions: Actions, vault: Path):
+def test_a_module_that_is_not_there_or_whose_folder_is_gone_is_said_to_be(actions: ModuleActions, vault: Path):
     with pytest.raises(NotFoundError, match="there is no module"):
         actions.consent("garden")
     new_module(vault / "Modules/garden", "garden")

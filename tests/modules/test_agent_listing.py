@@ -8,10 +8,10 @@ import pytest
 
 from parachuted.access.origins import Origins
 from parachuted.agents.offline import OfflineBackend
-from parachuted.bubbling import Watches
+from parachuted.bubbling import WatchRegistry
 from parachuted.errors import AgentUnavailableError, NotFoundError
-from parachuted.modules.agent_desk import AgentDesk
 from parachuted.modules.agent_listing import AgentListing
+from parachuted.modules.agent_service import AgentService
 from parachuted.modules.maintenance import maintenance
 from tests.modules.yard import Yard
 
@@ -51,8 +51,8 @@ def listing(yard: Yard, *, overrides: dict[str, object] | None = None) -> AgentL
     approved = yard.approve(MANIFEST, agents=overrides)
     modules = Approvals(approved)
     index = yard.library.index
-    desk = AgentDesk(yard.agents(), yard.parts, modules.approved, {"maintenance": maintenance(lambda _taint: ())})
-    watches = Watches(yard.state, index, yard.clock)
+    desk = AgentService(yard.agents(), yard.parts, modules.approved, {"maintenance": maintenance(lambda _taint: ())})
+    watches = WatchRegistry(yard.state, index, yard.clock)
     return AgentListing(desk, modules, lambda: ["telegram-bot", "not-approved"], watches, index, Origins(yard.state))
 
 
@@ -107,10 +107,10 @@ async def test_an_agent_that_nobody_has_is_not_found(yard):
 async def test_without_a_model_no_agent_of_a_module_is_said_to_run_here(yard):
     approved = yard.approve(MANIFEST)
     backend = OfflineBackend()
-    desk = AgentDesk(yard.agents(backend), yard.parts, Approvals(approved).approved, {"maintenance": maintenance(lambda _taint: ())})
+    desk = AgentService(yard.agents(backend), yard.parts, Approvals(approved).approved, {"maintenance": maintenance(lambda _taint: ())})
     index = yard.library.index
     agents = AgentListing(
-        desk, Approvals(approved), lambda: ["telegram-bot"], Watches(yard.state, index, yard.clock), index, Origins(yard.state)
+        desk, Approvals(approved), lambda: ["telegram-bot"], WatchRegistry(yard.state, index, yard.clock), index, Origins(yard.state)
     )  # fmt: skip
     known = {one.name: one for one in await agents.all()}
 

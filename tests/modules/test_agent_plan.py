@@ -6,42 +6,42 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents import Limits
+from parachuted.access.grant import Grant
+from parachuted.access.granting import build_grant
+from parachuted.agents import RunLimits
 from parachuted.errors import ActRefusedError, NotFoundError, PathRefusedError
-from parachuted.grants.agent_grant import AgentGrant
-from parachuted.grants.granting import build_grant
 from parachuted.modules import AgentConfig
-from parachuted.modules.agent_plan import Plan, make_plan
-from parachuted.modules.approved import Approved
-from parachuted.modules.bounds import Bounds
-from parachuted.modules.manifest import read_manifest
+from parachuted.modules.agent_plan import RunPlan, make_plan
+from parachuted.modules.bounds import ModuleBounds
+from parachuted.modules.registry.approved import ApprovedModule
+from parachuted.modules.registry.manifest import read_manifest
 
-LIMITS = Limits(timeout_s=100, max_turns=12, max_cost_usd=0.25)
-MODULE = Bounds.of_module("bot", read=["Brain/**", "Daily/**"], write=["Brain/**", "Daily/**"])
+LIMITS = RunLimits(timeout_s=100, max_turns=12, max_cost_usd=0.25)
+MODULE = ModuleBounds.of_module("bot", read=["Brain/**", "Daily/**"], write=["Brain/**", "Daily/**"])
 
 
-def plan_of(config: AgentConfig, override: object = None, copy: Path = Path("/none"), **options: object) -> Plan:
-    approved = Approved(
+def plan_of(config: AgentConfig, override: object = None, copy: Path = Path("/none"), **options: object) -> RunPlan:
+    approved = ApprovedModule(
         name="bot", copy=copy, digest="sha256:1", tree="sha256:2", manifest=read_manifest("name: bot\nversion: 1.0.0\nmodule: module.py\n"),
         trust="trusted", overrides={} if override is None else {"admin": override},
     )  # fmt: skip
     return make_plan(approved, config, "admin", options, LIMITS)
 
 
-def reach(plan: Plan) -> dict[str, str]:
-    bounds = Bounds.of_agent(plan.who, granted(plan))
+def reach(plan: RunPlan) -> dict[str, str]:
+    bounds = ModuleBounds.of_agent(plan.who, granted(plan))
     paths = ("Brain/a.md", "Brain/p/b.md", "Daily/c.md", "Private/d.md")
     return {path: ("r" if bounds.may_read(path) else "") + ("w" if bounds.may_write(path) else "") for path in paths}
 
 
-def granted(plan: Plan) -> AgentGrant:
+def granted(plan: RunPlan) -> Grant:
     return build_grant(
         plan.config, agent=plan.name, bounds_read=MODULE.reads, bounds_write=MODULE.writes, entry="module", folder=plan.folder,
         narrowing=plan.narrowing,
     )  # fmt: skip
 
 
-def reached(plan: Plan) -> tuple[object, object]:
+def reached(plan: RunPlan) -> tuple[object, object]:
     return granted(plan).bash, granted(plan).network
 
 
@@ -104,7 +104,7 @@ def test_an_agent_works_in_the_folder_that_it_is_given_and_in_no_pattern_of_fold
 
 def test_options_lower_the_limits_and_never_raise_them():
     plan = plan_of(WIDE, timeout_s=5, max_turns=3, max_cost_usd=0.01)
-    assert plan.limits == Limits(timeout_s=5, max_turns=3, max_cost_usd=0.01)
+    assert plan.limits == RunLimits(timeout_s=5, max_turns=3, max_cost_usd=0.01)
     assert plan_of(WIDE, timeout_s=10**9, max_turns=10**9, max_cost_usd=10**9).limits == LIMITS
     for wrong in (
         {"timeout_s": 0},

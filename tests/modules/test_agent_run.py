@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.access.agent_config import AgentConfig
+from parachuted.access.granting import build_grant
 from parachuted.errors import HookRefusedError
-from parachuted.grants.agent_config import AgentConfig
-from parachuted.grants.granting import build_grant
 from parachuted.keys import EVERYWHERE
-from parachuted.modules.agent_order import AgentDefinition, Order
 from parachuted.modules.agent_run import AgentRun
-from parachuted.modules.bounds import Bounds
+from parachuted.modules.bounds import ModuleBounds
+from parachuted.modules.run_request import AgentDefinition, RunRequest
 from parachuted.testing import ScriptedBackend, say, use
-from tests.modules.test_module_agents import Objecting
-from tests.modules.test_run_watching import Filed
+from tests.modules.hosting.test_module_agents import Objecting
+from tests.modules.test_run_guard import Filed
 from tests.modules.yard import LIMITS, Yard
 
 
@@ -30,10 +30,10 @@ def run_of(yard: Yard, backend: ScriptedBackend, *, module: str | None = None, *
     config = AgentConfig(paths=["Brain/**"], capabilities=["read", "write"])
     grant = build_grant(config, agent="helper", bounds_read=EVERYWHERE, bounds_write=EVERYWHERE, entry="schedule")
     definition = AgentDefinition(
-        name="helper", who="the agent helper", config=config, bounds=Bounds(who="x", reads=EVERYWHERE, writes=EVERYWHERE),
+        name="helper", who="the agent helper", config=config, bounds=ModuleBounds(who="x", reads=EVERYWHERE, writes=EVERYWHERE),
         system_prompt="You help.", watcher="helper", module=module,
     )  # fmt: skip
-    order = Order(definition=definition, prompt="Help.", entry="schedule", limits=LIMITS)
+    order = RunRequest(definition=definition, prompt="Help.", entry="schedule", limits=LIMITS)
     return AgentRun(yard.agents(backend, **more), yard.parts, order, grant)
 
 

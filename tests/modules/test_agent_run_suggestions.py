@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.access.origins import Origins
-from parachuted.modules.agent_runs import AgentRuns
+from parachuted.modules.agent_runs import AgentRunner
 from parachuted.suggestions import Proposal, SuggestionParts, Suggestions
 from parachuted.testing import ScriptedBackend, say, use
 from tests.modules.test_agent_runs import order
@@ -40,7 +40,7 @@ def suggestions(yard: Yard, tmp_path: Path) -> Suggestions:
 async def run(yard: Yard, suggestions: Suggestions, *script: object, **config: object):
     backend = ScriptedBackend([*script, say("ok")])
     parts = yard.agents(backend, suggestions=suggestions, origins=Origins(yard.state))
-    return await AgentRuns(parts, yard.parts).run(order(**config))
+    return await AgentRunner(parts, yard.parts).run(order(**config))
 
 
 async def test_what_a_tainted_run_would_write_waits_and_is_done_when_a_person_says_so(yard: Yard, suggestions: Suggestions):

@@ -10,26 +10,26 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.access.agent_config import AgentConfig
 from parachuted.access.authority import Authority, acting
+from parachuted.access.grant import Grant
+from parachuted.access.granting import ENTRIES
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
 from parachuted.access.session_taint import SessionTaints
-from parachuted.agents import Box, Job, Native, ToolResult, call_tool
-from parachuted.agents.job import AfterCall
-from parachuted.agents.permission import Permissions
+from parachuted.agents import Job, NativeTools, RunSandbox, ToolResult, call_tool
+from parachuted.agents.job import NativeCallResult
+from parachuted.agents.permission import PermissionRequests
 from parachuted.errors import ActRefusedError, AgentFailedError, AgentStoppedError, AgentUnavailableError
-from parachuted.grants.agent_config import AgentConfig
-from parachuted.grants.agent_grant import AgentGrant
-from parachuted.grants.granting import ENTRIES
 from parachuted.keys import EVERYWHERE
-from parachuted.modules.agent_order import AgentDefinition, Order
-from parachuted.modules.agent_parts import BoxedRun, Opened, Standing
-from parachuted.modules.agent_runs import AgentRuns
-from parachuted.modules.bounds import Bounds
-from parachuted.modules.declared import ToolSpec
+from parachuted.modules.agent_parts import ModuleTrust, OpenedSandbox, SandboxedRun
+from parachuted.modules.agent_runs import AgentRunner
+from parachuted.modules.bounds import ModuleBounds
+from parachuted.modules.registry.declaration import ToolSpec
+from parachuted.modules.run_request import AgentDefinition, RunRequest
 from parachuted.tasks import Task
 from parachuted.testing import Block, ScriptedBackend, say, use
-from tests.modules.test_run_watching import Filed
+from tests.modules.test_run_guard import Filed
 from tests.modules.yard import LIMITS, Yard
 
 NOTES = {"paths": ["Brain/**"], "capabilities": ["read", "write"]}
@@ -44,13 +44,13 @@ def yard(tmp_path: Path) -> Iterator[Yard]:
     yard.close()
 
 
-def order(prompt: str = "x", *, calls: tuple[str, ...] = (), does_without_shell: bool = False, **more: object) -> Order:
+def order(prompt: str = "x", *, calls: tuple[str, ...] = (), does_without_shell: bool = False, **more: object) -> RunRequest:
     own = {name: more.pop(name) for name in ("entry", "origin", "session", "folder") if name in more}
     definition = AgentDefinition(
         name="helper", who="the agent helper", config=AgentConfig(**{**NOTES, **more}), system_prompt="You help.", watcher="helper",
-        bounds=Bounds(who="the core", reads=EVERYWHERE, writes=EVERYWHERE), calls=calls, does_without_shell=does_without_shell,
+        bounds=ModuleBounds(who="the core", reads=EVERYWHERE, writes=EVERYWHERE), calls=calls, does_without_shell=does_without_shell,
     )  # fmt: skip
-    return Order(definition=definition, prompt=prompt, limits=LIMITS, **{"entry": "cli", **own})
+    return RunRequest(definition=definition, prompt=prompt, limits=LIMITS, **{"entry": "cli", **own})
 
 
 class Boxes:
@@ -58,24 +58,26 @@ class Boxes:
 
     def __init__(self, folder: Path, problem: str | None = None) -> None:
         self.folder, self.says = folder, problem
-        self.opened: list[BoxedRun] = []
+        self.opened: list[SandboxedRun] = []
         self.left: list[str] = []
 
     async def problem(self) -> str | None:
         return self.says
 
     @contextlib.asynccontextmanager
-    async def open(self, boxed: BoxedRun) -> AsyncIterator[Opened]:
+    async def open(self, boxed: SandboxedRun) -> AsyncIterator[OpenedSandbox]:
         async def before(_name: str, _arguments: object) -> str | None:
             return None
 
-        async def after(_name: str, _arguments: object, _result: ToolResult) -> AfterCall:
-            return AfterCall()
+        async def after(_name: str, _arguments: object, _result: ToolResult) -> NativeCallResult:
+            return NativeCallResult()
 
         self.opened.append(boxed)
-        box = Box(config=boxed.grant.sandbox, work=self.folder, is_writable=True, home=self.folder, sockets=self.folder)
+        box = RunSandbox(config=boxed.grant.sandbox, work=self.folder, is_writable=True, home=self.folder, sockets=self.folder)
         try:
-            yield Opened(native=Native(tools=boxed.grant.native, box=box, before=before, after=after), told="Your copy has 1 files.\n")
+            yield OpenedSandbox(
+                native=NativeTools(tools=boxed.grant.native, box=box, before=before, after=after), told="Your copy has 1 files.\n"
+            )
         except BaseException:
             self.left.append("dropped")
             raise
@@ -85,7 +87,7 @@ class Boxes:
 async def test_every_way_of_asking_gives_the_same_grant_and_none_but_whether_a_person_is_asked_differs(yard: Yard, tmp_path: Path):
     boxes = Boxes(tmp_path)
     backend = ScriptedBackend([say("ok")])
-    runs = AgentRuns(yard.agents(backend, boxes=boxes), yard.parts)
+    runs = AgentRunner(yard.agents(backend, boxes=boxes), yard.parts)
     for entry in ENTRIES:
         await runs.run(order(entry=entry, bash=["git"], network=["a.example"]))
 
@@ -109,7 +111,7 @@ async def test_work_in_a_container_is_checked_in_when_it_ends_well_and_dropped_w
         return [say("ok")]
 
     parts = yard.agents(ScriptedBackend(script), boxes=boxes)
-    runs = AgentRuns(parts, yard.parts)
+    runs = AgentRunner(parts, yard.parts)
     await runs.run(order(bash=True))
     with pytest.raises(AgentStoppedError, match="you stopped it"):
         await runs.run(order("hang", bash=True))
@@ -129,7 +131,7 @@ async def test_work_in_a_container_is_checked_in_when_it_ends_well_and_dropped_w
 async def test_what_needs_a_container_is_refused_where_there_is_none_with_what_to_install(
     yard: Yard, config: dict[str, object], wish: str, tmp_path: Path
 ):
-    runs = AgentRuns(yard.agents(boxes=Boxes(tmp_path, "install docker.io")), yard.parts)
+    runs = AgentRunner(yard.agents(boxes=Boxes(tmp_path, "install docker.io")), yard.parts)
     with pytest.raises(ActRefusedError, match=f"asks for {wish}, which needs a container, and there is none here: install docker.io"):
         await runs.run(order(**config))
     assert yard.history.runs() == []
@@ -137,7 +139,7 @@ async def test_what_needs_a_container_is_refused_where_there_is_none_with_what_t
 
 async def test_what_can_work_without_a_container_does_and_says_what_it_lacks(yard: Yard, tmp_path: Path):
     backend = ScriptedBackend([say("ok")])
-    runs = AgentRuns(yard.agents(backend, boxes=Boxes(tmp_path, "install docker.io")), yard.parts)
+    runs = AgentRunner(yard.agents(backend, boxes=Boxes(tmp_path, "install docker.io")), yard.parts)
     ran = await runs.run(order(does_without_shell=True, bash=True))
     assert ran.warning == "out of its reach, since there is no container: a shell (install docker.io)"
     ran = await runs.run(order(paths=["Brain/**", "~/Work/"]))
@@ -146,8 +148,8 @@ async def test_what_can_work_without_a_container_does_and_says_what_it_lacks(yar
 
 
 async def test_some_begin_only_when_a_person_asks_by_name_and_some_only_when_one_says_yes(yard: Yard):
-    permissions = Permissions(yard.bus, yard.clock, 5)
-    runs = AgentRuns(yard.agents(ScriptedBackend([say("ok")]), permissions=permissions), yard.parts)
+    permissions = PermissionRequests(yard.bus, yard.clock, 5)
+    runs = AgentRunner(yard.agents(ScriptedBackend([say("ok")]), permissions=permissions), yard.parts)
     with pytest.raises(ActRefusedError, match="begins only when a person asks for it by name"):
         await runs.run(order(entry="schedule", requires_explicit_invocation=True))
     assert (await runs.run(order(requires_explicit_invocation=True))).words == "ok"
@@ -160,10 +162,10 @@ async def test_some_begin_only_when_a_person_asks_by_name_and_some_only_when_one
             permissions.answer(permissions.pending()[0].id, answer)
         assert (asked.result() == "ok") is is_allowed, asked.result()
     with pytest.raises(ActRefusedError, match="nobody did"):
-        await AgentRuns(yard.agents(), yard.parts).run(order(requires_explicit_approval=True))
+        await AgentRunner(yard.agents(), yard.parts).run(order(requires_explicit_approval=True))
 
 
-async def _outcome(runs: AgentRuns, one: Order) -> str:
+async def _outcome(runs: AgentRunner, one: RunRequest) -> str:
     try:
         return (await runs.run(one)).words
     except (ActRefusedError, AgentFailedError) as error:
@@ -174,13 +176,13 @@ async def test_a_run_that_has_read_a_stranger_suggests_and_its_session_remembers
     filed, taints = Filed(), SessionTaints(yard.state, yard.clock)
     backend = ScriptedBackend([use("read_note", path="Brain/clip.md"), use("write_note", path="Brain/new.md", text="x"), say("ok")])
     parts = yard.agents(backend, suggestions=filed, taints=taints, origins=Origins(yard.state))
-    ran = await AgentRuns(parts, yard.parts).run(order())
+    ran = await AgentRunner(parts, yard.parts).run(order())
 
     assert (ran.outcome.result, ran.suggested, ran.session) == ("suggested", ("s-1",), "scripted-helper")
     assert not (yard.vault / "Brain/new.md").exists()
     again = replace(parts, backend=ScriptedBackend([use("write_note", path="Brain/new.md", text="x"), say("ok")]))
-    assert (await AgentRuns(again, yard.parts).run(order(session="scripted-helper"))).outcome.result == "suggested"
-    fresh = await AgentRuns(again, yard.parts).run(order(session="another"))
+    assert (await AgentRunner(again, yard.parts).run(order(session="scripted-helper"))).outcome.result == "suggested"
+    fresh = await AgentRunner(again, yard.parts).run(order(session="another"))
     assert fresh.outcome.result == "changed"
 
 
@@ -188,7 +190,7 @@ async def test_a_session_of_another_agent_is_not_gone_on_with(yard: Yard):
     taints = SessionTaints(yard.state, yard.clock)
     taints.keep("s-9", Taint(), agent="other/agent")
     backend = ScriptedBackend([say("ok")])
-    runs = AgentRuns(yard.agents(backend, taints=taints), yard.parts)
+    runs = AgentRunner(yard.agents(backend, taints=taints), yard.parts)
     with pytest.raises(ActRefusedError, match="another agent's"):
         await runs.run(order(session="s-9"))
     assert backend.jobs == []
@@ -196,11 +198,11 @@ async def test_a_session_of_another_agent_is_not_gone_on_with(yard: Yard):
 
 async def test_words_of_a_bot_mark_the_run_from_its_beginning(yard: Yard):
     parts = yard.agents(ScriptedBackend([use("write_note", path="Brain/new.md", text="x"), say("ok")]), suggestions=Filed())
-    assert (await AgentRuns(parts, yard.parts).run(order(origin="bot", entry="bot"))).outcome.result == "suggested"
+    assert (await AgentRunner(parts, yard.parts).run(order(origin="bot", entry="bot"))).outcome.result == "suggested"
 
 
 async def test_an_agent_that_is_asked_for_help_is_bound_by_who_asks_and_what_it_read_counts_for_both(yard: Yard, tmp_path: Path):
-    grants: list[AgentGrant] = []
+    grants: list[Grant] = []
 
     async def script(job: Job) -> list[Block]:
         if job.prompt == "outer":
@@ -209,8 +211,8 @@ async def test_an_agent_that_is_asked_for_help_is_bound_by_who_asks_and_what_it_
             return [use("brain_ask"), use("write_note", path="Brain/new.md", text="x"), say("ok")]
         return [use("read_note", path="Private/x.md"), use("read_note", path="Brain/clip.md"), say("ok")]
 
-    class Seeing(AgentRuns):
-        def grant(self, order: Order) -> AgentGrant:
+    class Seeing(AgentRunner):
+        def grant(self, order: RunRequest) -> Grant:
             grants.append(super().grant(order))
             return grants[-1]
 
@@ -235,7 +237,7 @@ async def test_an_agent_that_is_asked_for_help_is_bound_by_who_asks_and_what_it_
 async def test_a_model_of_its_own_and_the_context_of_its_folder_are_an_agents_to_have(yard: Yard):
     yard.save("Brain/garden/AGENTS.md", "Roses are pruned in March.\n")
     backend = ScriptedBackend([say("ok")])
-    runs = AgentRuns(yard.agents(backend), yard.parts)
+    runs = AgentRunner(yard.agents(backend), yard.parts)
     await runs.run(order(model="big", load_cwd_claude_md=True, folder="Brain/garden"))
     await runs.run(order(folder="Brain/garden"))
 
@@ -246,7 +248,7 @@ async def test_a_model_of_its_own_and_the_context_of_its_folder_are_an_agents_to
 
 async def test_paused_and_over_budget_nothing_begins(yard: Yard):
     with pytest.raises(AgentUnavailableError, match="paused"):
-        await AgentRuns(yard.agents(is_paused=lambda: True), yard.parts).run(order())
+        await AgentRunner(yard.agents(is_paused=lambda: True), yard.parts).run(order())
     assert yard.history.runs() == []
 
 
@@ -264,7 +266,7 @@ async def test_a_modules_tool_writes_for_a_run_that_has_read_a_stranger_no_more_
             ScriptedBackend([first, use("brain_write"), say("ok")]), origins=Origins(yard.state), tools=lambda: [("brain", tool)],
             call_tool=call,
         )  # fmt: skip
-        await AgentRuns(parts, yard.parts).run(order(calls=("brain_write",)))
+        await AgentRunner(parts, yard.parts).run(order(calls=("brain_write",)))
         assert (yard.vault / "Brain/by-module.md").exists() is is_written
 
 
@@ -276,9 +278,9 @@ async def test_what_a_module_answers_that_nobody_trusts_marks_the_run(yard: Yard
     for is_trusted, outcome in ((True, "changed"), (False, "suggested")):
         parts = yard.agents(
             ScriptedBackend([use("mail_read"), use("write_note", path=f"Brain/{outcome}.md", text="x"), say("ok")]), call_tool=call,
-            suggestions=Filed(), tools=lambda: [("mail", tool)], standing=lambda _module, held=is_trusted: Standing(is_trusted=held),
+            suggestions=Filed(), tools=lambda: [("mail", tool)], standing=lambda _module, held=is_trusted: ModuleTrust(is_trusted=held),
         )  # fmt: skip
-        assert (await AgentRuns(parts, yard.parts).run(order(calls=("mail_read",)))).outcome.result == outcome
+        assert (await AgentRunner(parts, yard.parts).run(order(calls=("mail_read",)))).outcome.result == outcome
 
 
 async def test_an_agent_whose_interfaces_are_listed_calls_tools_of_their_providers_alone(yard: Yard):
@@ -289,12 +291,12 @@ async def test_an_agent_whose_interfaces_are_listed_calls_tools_of_their_provide
         (name, ToolSpec(name=f"{name}_do", description="Does.", handler="do", schema={"type": "object"})) for name in ("brain", "mail")
     ]
     backend = ScriptedBackend([say("ok")])
-    standing = {"brain": Standing(provides=("BrainInterface",)), "mail": Standing()}.__getitem__
+    standing = {"brain": ModuleTrust(provides=("BrainInterface",)), "mail": ModuleTrust()}.__getitem__
     parts = yard.agents(backend, call_tool=call, tools=lambda: tools, standing=standing)
     for allowed in (None, ["BrainInterface"], []):
-        await AgentRuns(parts, yard.parts).run(order(calls=("brain_do", "mail_do"), allowed_interfaces=allowed))
+        await AgentRunner(parts, yard.parts).run(order(calls=("brain_do", "mail_do"), allowed_interfaces=allowed))
     left_by_a_person = AgentConfig(**NOTES, allowed_interfaces=("BrainInterface",))
-    await AgentRuns(parts, yard.parts).run(replace(order(calls=("brain_do", "mail_do")), narrowing=(left_by_a_person,)))
+    await AgentRunner(parts, yard.parts).run(replace(order(calls=("brain_do", "mail_do")), narrowing=(left_by_a_person,)))
     offered = [[tool.name for tool in job.tools if tool.name.endswith("_do")] for job in backend.jobs]
     assert offered == [["brain_do", "mail_do"], ["brain_do"], [], ["brain_do"]]
 
@@ -310,15 +312,15 @@ async def test_a_session_remembers_what_a_run_of_it_read_that_was_ended(yard: Ya
         ScriptedBackend(script), taints=SessionTaints(yard.state, yard.clock), origins=Origins(yard.state), suggestions=Filed()
     )
     with pytest.raises(AgentStoppedError):
-        await AgentRuns(parts, yard.parts).run(order(session="s-1"))
+        await AgentRunner(parts, yard.parts).run(order(session="s-1"))
     again = replace(parts, backend=ScriptedBackend([use("write_note", path="Brain/new.md", text="x"), say("ok")]))
-    assert (await AgentRuns(again, yard.parts).run(order(session="s-1"))).outcome.result == "suggested"
+    assert (await AgentRunner(again, yard.parts).run(order(session="s-1"))).outcome.result == "suggested"
 
 
 async def test_a_run_that_waits_for_its_turn_when_all_are_stopped_does_not_begin(yard: Yard):
     backend = ScriptedBackend([say("ok")])
     parts = yard.agents(backend)
-    runs = AgentRuns(parts, yard.parts)
+    runs = AgentRunner(parts, yard.parts)
     async with asyncio.TaskGroup() as group:
         async with parts.gate:
             waiting = group.create_task(_outcome(runs, order()))
@@ -333,7 +335,7 @@ async def test_a_run_that_waits_for_its_turn_when_all_are_stopped_does_not_begin
 async def test_runs_that_begin_together_by_whatever_way_take_no_more_places_than_there_are(yard: Yard):
     backend = ScriptedBackend([say("ok")])
     parts = yard.agents(backend, runs=3)
-    runs = AgentRuns(parts, yard.parts)
+    runs = AgentRunner(parts, yard.parts)
     curators = Task(
         id="t-1", watcher="W.md", state="running", causes=("c-1",), parents=(), first_at=yard.clock(), last_at=yard.clock(),
         due_at=yard.clock(), run="r-1",

@@ -10,7 +10,7 @@ from parachuted.agents import ToolResult, call_tool
 from parachuted.errors import ModuleFailedError
 from parachuted.modules import Response
 from parachuted.modules.agent_tools import NoteTools, module_tools
-from parachuted.modules.declared import ToolSpec
+from parachuted.modules.registry.declaration import ToolSpec
 from tests.modules.yard import Yard
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from parachuted.errors import ActRefusedError, PathRefusedError
-from parachuted.keys import EVERYWHERE, Glob, Grant
+from parachuted.keys import EVERYWHERE, AccessGrant, PathGlob
 from parachuted.modules import AgentConfig, SandboxConfig
-from parachuted.modules.bounds import Bounds
+from parachuted.modules.bounds import ModuleBounds
 from parachuted.vault import VaultPath
 
-DAILY = Bounds.of_module("daily", read=["Daily/**", "parachute/memory.md"], write=["Daily/**"])
+DAILY = ModuleBounds.of_module("daily", read=["Daily/**", "parachute/memory.md"], write=["Daily/**"])
 
 
-def may(bounds: Bounds, path: str) -> str:
+def may(bounds: ModuleBounds, path: str) -> str:
     return ("r" if bounds.may_read(path) else "") + ("w" if bounds.may_write(path) else "")
 
 
@@ -27,7 +27,7 @@ def test_permissions_name_files_and_nothing_else_is_touched(path, allowed):
 
 @pytest.mark.parametrize("path", ["Modules/brain/module.py", "modules/x.md", "Modules", ".git/config"])
 def test_whoever_may_read_all_still_reads_no_code_and_nothing_of_a_program(path):
-    everything = Bounds.of_module("daily", read=["**"], write=["**"])
+    everything = ModuleBounds.of_module("daily", read=["**"], write=["**"])
 
     assert (may(everything, path), everything.may_enter(path)) == ("", False)
     with pytest.raises(PathRefusedError):
@@ -66,7 +66,7 @@ def test_a_person_can_only_narrow_an_agent():
 
 
 def test_a_callers_paths_narrow_a_module_further_but_never_widen_it():
-    key = Grant(alternatives=(((Glob("Daily/a*"), Glob("Private/**")),), ((Glob("Daily/b*"),),)))
+    key = AccessGrant(alternatives=(((PathGlob("Daily/a*"), PathGlob("Private/**")),), ((PathGlob("Daily/b*"),),)))
     limited = DAILY.limited(key, key)
 
     assert [may(limited, path) for path in ("Daily/a.md", "Daily/b.md", "Daily/c.md", "Private/a.md")] == ["rw", "rw", "", ""]

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from parachuted.grants.granting import build_grant
+from parachuted.access.granting import build_grant
 from parachuted.modules.maintenance import maintenance
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from parachuted.modules import Hit, StateAccess, VaultAccess
 from parachuted.modules.access import BoundedVault
-from parachuted.modules.module_state import ModuleState
+from parachuted.modules.hosting.module_state import ModuleState
 
 
 def methods(kind: type) -> dict[str, inspect.Signature]:

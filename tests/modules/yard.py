@@ -10,23 +10,22 @@ from pathlib import Path
 from typing import Any
 
 from parachuted.access.authority import NOBODY, Authority, current
-from parachuted.agents import Backend, Limits
+from parachuted.agents import Backend, RunLimits
+from parachuted.audit.events import AuditCaller, AuditEvent
 from parachuted.events import Bus, Event
-from parachuted.events.audit import AuditEvent, Caller
 from parachuted.modules.access import BoundedVault, VaultParts
 from parachuted.modules.agent_parts import AgentParts
-from parachuted.modules.approved import Approved
-from parachuted.modules.bounds import Bounds
-from parachuted.modules.given import Given, Sources
-from parachuted.modules.manifest import read_manifest
+from parachuted.modules.bounds import ModuleBounds
+from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
+from parachuted.modules.registry.approved import ApprovedModule
+from parachuted.modules.registry.manifest import read_manifest
 from parachuted.state import open_state
-from parachuted.tasks import Budget, Causes
-from parachuted.tasks import Limits as RunLimits
+from parachuted.tasks import Budget, Causes, RunCountLimits
 from parachuted.testing import ScriptedBackend
-from parachuted.vault import Author, Entry, History, Objects, Store, VaultRoot, digest_of
+from parachuted.vault import Author, History, IndexEntry, ObjectStore, Store, VaultRoot, digest_of
 from tests.search.library import Library
 
-LIMITS = Limits(timeout_s=30, max_turns=10, max_cost_usd=0.5)
+LIMITS = RunLimits(timeout_s=30, max_turns=10, max_cost_usd=0.5)
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
 
@@ -59,7 +58,7 @@ class Yard:
         self.published: list[tuple[str, str, dict[str, object]]] = []
         self.noticed: list[str] = []
         self.root = VaultRoot(self.vault)
-        self.objects = Objects(folder / "objects")
+        self.objects = ObjectStore(folder / "objects")
         self.history = History(folder / "history.db")
         self.store = Store(self.root, self.objects, self.history, self.clock)
         self.library = Library(self.vault, folder / "search.db")
@@ -78,25 +77,27 @@ class Yard:
     def agents(self, backend: Backend | None = None, *, runs: int = 100, runs_per_cause: int = 50, **more: Any) -> AgentParts:
         """What agents work with; `runs`: how many there may be in an hour."""
         budget = Budget(
-            RunLimits(runs_per_hour=runs, runs_per_day=1_000, runs_per_cause=runs_per_cause), self.history, self.state, self.clock
+            RunCountLimits(runs_per_hour=runs, runs_per_day=1_000, runs_per_cause=runs_per_cause), self.history, self.state, self.clock
         )
         return AgentParts(
             backend=backend or ScriptedBackend(), model=None, limits=LIMITS, budget=budget, history=self.history, objects=self.objects,
             causes=Causes(self.state), bus=self.bus, clock=self.clock, user_home=self.folder / "person", audit=self.audit, **more,
         )  # fmt: skip
 
-    def given(self, approved: Approved, agents: AgentParts | None = None, interfaces: dict[str, object] | None = None) -> Given:
+    def given(
+        self, approved: ApprovedModule, agents: AgentParts | None = None, interfaces: dict[str, object] | None = None
+    ) -> ModuleContext:
         """What the module of that approval is given."""
-        sources = Sources(
+        sources = ModuleContextSources(
             vault=self.parts, agents=agents or self.agents(), state=self.folder / "state/modules", clock=self.clock,
             publish=lambda module, event, data, _authority: self.published.append((module, event, dict(data))),
             wrote=lambda *_: None, interface=lambda name, _caller: (interfaces or {}).get(name),
         )  # fmt: skip
-        return Given(approved, sources, acted_on)
+        return ModuleContext(approved, sources, acted_on)
 
     def approve(
         self, manifest: str, *, config: dict[str, object] | None = None, agents: dict[str, object] | None = None, **files: str
-    ) -> Approved:
+    ) -> ApprovedModule:
         """A module of that manifest, approved; `agents` and `config` as modules.yaml has them, `files` by path, `__` for a slash."""
         head = "name: telegram-bot\nversion: 1.0.0\nmodule: module.py\n"
         copy = self.folder / "copy"
@@ -104,7 +105,7 @@ class Yard:
             file = copy / f"{name.replace('__', '/')}.md"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
-        return Approved(
+        return ApprovedModule(
             name="telegram-bot", copy=copy, digest="sha256:1", tree="sha256:2", manifest=read_manifest(head + textwrap.dedent(manifest)),
             trust="trusted", overrides=agents or {}, config=config or {},
         )  # fmt: skip
@@ -127,7 +128,7 @@ class Yard:
             self.noticed.append(path)
             file, entry = self.vault / path, None
             with contextlib.suppress(OSError):
-                entry = Entry.of(file.stat(), digest_of(file.read_bytes()))
+                entry = IndexEntry.of(file.stat(), digest_of(file.read_bytes()))
             self.library.index.set(path, entry)
             self.library.search.follow(path, entry)
 
@@ -135,8 +136,8 @@ class Yard:
         return Author(by="module:daily", causes=acted_on().causes_at(NOON))
 
     def bounded(self, *, read: Iterable[str] = (), write: Iterable[str] = (), **more: Callable[..., None]) -> BoundedVault:
-        bounds = Bounds.of_module("daily", read=read, write=write)
-        return BoundedVault(self.parts, bounds, self.author, Caller("module", "daily", ""), authority=acted_on, **more)
+        bounds = ModuleBounds.of_module("daily", read=read, write=write)
+        return BoundedVault(self.parts, bounds, self.author, AuditCaller("module", "daily", ""), authority=acted_on, **more)
 
     def close(self) -> None:
         self.library.search.close()

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from parachuted.search import Found, NoteQuery, Search, parse_query
-from parachuted.vault import Entry, Index, VaultRoot, digest_of
+from parachuted.search import NoteQuery, Search, SearchResults, parse_query
+from parachuted.vault import IndexEntry, VaultIndex, VaultRoot, digest_of
 
 
 class Library:
@@ -15,7 +15,7 @@ class Library:
 
     def __init__(self, vault: Path, database: Path) -> None:
         self.vault, self.database = vault, database
-        self.index = Index()
+        self.index = VaultIndex()
         self.problems: dict[str, str] = {}
         self.said: list[str] = []
         self.search = self.make()
@@ -29,7 +29,7 @@ class Library:
         file.parent.mkdir(parents=True, exist_ok=True)
         data = text if isinstance(text, bytes) else text.encode()
         file.write_bytes(data)
-        self.index.set(path, Entry.of(file.stat(), digest_of(data) if path.endswith(".md") else None))
+        self.index.set(path, IndexEntry.of(file.stat(), digest_of(data) if path.endswith(".md") else None))
 
     def save(self, path: str, text: str | bytes) -> None:
         """The same, and the index hears of it."""
@@ -62,7 +62,9 @@ class Library:
             assert time.monotonic() < deadline, self.problems
             time.sleep(0.002)
 
-    def ask(self, text: str, *, limit: int = 20, sees: Callable[[str], bool] | None = None, explain: bool = False, **more: object) -> Found:
+    def ask(
+        self, text: str, *, limit: int = 20, sees: Callable[[str], bool] | None = None, explain: bool = False, **more: object
+    ) -> SearchResults:
         self.settled()
         return self.search.find(parse_query(text, **more), limit, sees, explain=explain)
 

@@ -121,7 +121,7 @@ def test_an_error_in_the_program_is_told_and_does_not_end_the_thread(library: Li
     library.settled()
     monkeypatch.setattr("parachuted.search.indexer._PAUSE_S", 0.01)
     with monkeypatch.context() as patch:
-        patch.setattr("parachuted.search.shelf.Shelf.put", Mock(side_effect=ValueError("a fault")))
+        patch.setattr("parachuted.search.index_tables.Shelf.put", Mock(side_effect=ValueError("a fault")))
         library.save("b.md", "# Bee\n")
         library.until(lambda: "ValueError" in library.problems.get("search.writing", ""))
 
@@ -131,7 +131,7 @@ def test_an_error_in_the_program_is_told_and_does_not_end_the_thread(library: Li
 
 
 def test_a_note_that_the_program_cannot_prepare_is_found_by_its_name_and_keeps_no_other_from_the_index(library: Library, monkeypatch):
-    monkeypatch.setattr("parachuted.search.card.links_in", Mock(side_effect=ValueError("a fault")))
+    monkeypatch.setattr("parachuted.search.indexed_note.links_in", Mock(side_effect=ValueError("a fault")))
     library.save("odd one.md", "[[beans]]")
     library.save("b.md", "beans")
 

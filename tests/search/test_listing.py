@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.search import Filter, NoteQuery
+from parachuted.search import KeyFilter, NoteQuery
 from parachuted.search.listing import make_listing
 from tests.search.library import Library
 
@@ -42,7 +42,7 @@ def shelf(library: Library) -> Library:
 def test_a_filter_takes_those_that_fulfil_it(shelf: Library, one, found):
     key, op, value = one
 
-    assert shelf.notes(filters=(Filter(key=key, op=op, value=value),)) == found
+    assert shelf.notes(filters=(KeyFilter(key=key, op=op, value=value),)) == found
 
 
 def test_folders_and_tags_narrow(shelf: Library):
@@ -72,7 +72,7 @@ def test_notes_come_in_the_order_that_is_asked_for(shelf: Library, sort, order):
 
 
 def test_no_value_stands_in_the_statement():
-    listing = make_listing(NoteQuery(sort="x'y", folder="a'b", tag="c'd", filters=(Filter(key="e'f", op="eq", value="g'h"),)))
+    listing = make_listing(NoteQuery(sort="x'y", folder="a'b", tag="c'd", filters=(KeyFilter(key="e'f", op="eq", value="g'h"),)))
 
     assert not {"x'y", "a'b", "c'd", "e'f", "g'h"} & set(listing.sql("1").split())
     assert "'y" not in listing.sql("1")

@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from parachuted.search import Filter, NoteQuery, Search
+from parachuted.search import KeyFilter, NoteQuery, Search
 from parachuted.search.matching import matching
-from parachuted.vault import Entry, Index, VaultPath, VaultRoot, digest_of
+from parachuted.vault import IndexEntry, VaultIndex, VaultPath, VaultRoot, digest_of
 
 NOTES = {
     "Books/Dune.md": "---\nstatus: Reading\ndue: 2026-03-01\nrating: 5\ntags: [Book/Novel, sf]\nempty:\n---\n# Dune\n",
@@ -21,19 +21,19 @@ VALUES = ("reading", "done", "elan", "2026-03-01", "2026-03-01T00:00:00Z", "5", 
 QUERIES = [
     *(NoteQuery(tag=tag) for tag in ("book", "book/novel", "SF", "#book/")),
     *(NoteQuery(folder=folder) for folder in ("Books", "Books/", "Books/Old", "Boo")),
-    *(NoteQuery(filters=(Filter(key=key, op="exists", value=value),)) for key in KEYS for value in (True, False)),
-    *(NoteQuery(filters=(Filter(key=key, op=op, value=value),)) for key, op, value in itertools.product(KEYS, OPS, VALUES)),
+    *(NoteQuery(filters=(KeyFilter(key=key, op="exists", value=value),)) for key in KEYS for value in (True, False)),
+    *(NoteQuery(filters=(KeyFilter(key=key, op=op, value=value),)) for key, op, value in itertools.product(KEYS, OPS, VALUES)),
 ]
 
 
 @pytest.fixture(scope="module")
 def search(tmp_path_factory: pytest.TempPathFactory):
     folder = tmp_path_factory.mktemp("vault")
-    index = Index()
+    index = VaultIndex()
     for path, text in NOTES.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, "utf-8")
-        index.set(path, Entry.of((folder / path).stat(), digest_of(text.encode())))
+        index.set(path, IndexEntry.of((folder / path).stat(), digest_of(text.encode())))
     search = Search(tmp_path_factory.mktemp("index") / "search.db", VaultRoot(folder), index, lambda *_said: None)
     search.start()
     assert search.settle(20)

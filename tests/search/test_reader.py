@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from parachuted.search.card import LARGEST
-from parachuted.search.reader import Reader
+from parachuted.search.indexed_note import LARGEST
+from parachuted.search.reader import NoteReader
 from parachuted.vault import VaultRoot, digest_of
 
 
@@ -16,7 +16,7 @@ def test_notes_are_read_and_what_is_gone_or_no_file_is_none(vault):
     (vault / "a/folder.md").mkdir()
     (vault / "link.md").symlink_to(vault / "a/x.md")
 
-    cards = dict(Reader(VaultRoot(vault)).cards(["a/x.md", "a/none.md", "none/x.md", "a/folder.md", "link.md"]))
+    cards = dict(NoteReader(VaultRoot(vault)).cards(["a/x.md", "a/none.md", "none/x.md", "a/folder.md", "link.md"]))
 
     assert cards.pop("a/x.md").digest == digest_of(b"beans")
     assert cards == {"a/none.md": None, "none/x.md": None, "a/folder.md": None, "link.md": None}
@@ -27,7 +27,7 @@ def test_a_large_note_has_the_digest_of_all_of_it(vault):
     (vault / "large.md").write_bytes(data)
     (vault / "middle.md").write_bytes(data[: LARGEST // 2])
 
-    cards = dict(Reader(VaultRoot(vault)).cards(["large.md", "middle.md"]))
+    cards = dict(NoteReader(VaultRoot(vault)).cards(["large.md", "middle.md"]))
 
     assert (cards["large.md"].digest, cards["large.md"].size) == (digest_of(data), len(data))
     assert (cards["middle.md"].digest, cards["middle.md"].reason) == (digest_of(data[: LARGEST // 2]), None)
@@ -38,7 +38,7 @@ def test_a_vault_that_is_not_there_is_an_error_and_no_lack_of_notes(vault):
     vault.rmdir()
 
     with pytest.raises(OSError, check=lambda error: error.errno == errno.ESTALE):
-        list(Reader(root).cards(["a.md"]))
+        list(NoteReader(root).cards(["a.md"]))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -46,6 +46,6 @@ def test_a_note_that_cannot_be_read_has_a_card_that_says_so(vault):
     (vault / "a.md").write_text("beans")
     (vault / "a.md").chmod(0)
 
-    ((_path, card),) = Reader(VaultRoot(vault)).cards(["a.md"])
+    ((_path, card),) = NoteReader(VaultRoot(vault)).cards(["a.md"])
 
     assert "cannot be read" in card.reason

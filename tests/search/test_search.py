@@ -4,7 +4,7 @@ import threading
 
 from parachuted.search import Search
 from parachuted.search.search import files_of
-from parachuted.vault import Entry, Index, VaultRoot
+from parachuted.vault import IndexEntry, VaultIndex, VaultRoot
 from tests.search.library import Library
 
 
@@ -26,7 +26,7 @@ def test_the_notes_that_are_not_found_by_all_of_their_text_are_listed_with_the_r
 
 
 def test_it_can_be_closed_before_it_was_begun(vault, tmp_path):
-    Search(tmp_path / "search.db", VaultRoot(vault), Index(), lambda *_said: None).close()
+    Search(tmp_path / "search.db", VaultRoot(vault), VaultIndex(), lambda *_said: None).close()
 
     assert not (tmp_path / "search.db").exists()
 
@@ -41,15 +41,15 @@ def test_closing_in_the_middle_of_indexing_loses_nothing_for_the_next_start(shut
 
 
 def test_the_index_of_the_vault_may_change_while_it_is_read():
-    index, stop = Index(), threading.Event()
+    index, stop = VaultIndex(), threading.Event()
     for number in range(300):
-        index.set(f"a{number}/x.md", Entry(0, 0, 0, 0, "d"))
+        index.set(f"a{number}/x.md", IndexEntry(0, 0, 0, 0, "d"))
 
     def change() -> None:
         number = 0
         while not stop.is_set():
             number += 1
-            index.set(f"b{number % 500}/x.md", Entry(0, 0, 0, 0, "d"))
+            index.set(f"b{number % 500}/x.md", IndexEntry(0, 0, 0, 0, "d"))
             index.drop_folder(f"b{(number * 7) % 500}")
 
     thread = threading.Thread(target=change)

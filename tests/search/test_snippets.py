@@ -3,11 +3,11 @@ from __future__ import annotations
 import time
 
 from parachuted.search.query import parse_query
-from parachuted.search.snippets import Marker
+from parachuted.search.snippets import SnippetMarker
 
 
-def marker(text: str) -> Marker:
-    return Marker(parse_query(text).terms)
+def marker(text: str) -> SnippetMarker:
+    return SnippetMarker(parse_query(text).terms)
 
 
 def test_what_was_sought_is_marked_as_it_is_written():

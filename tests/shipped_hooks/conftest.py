@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.hooks import Approvals, Decision, Hooks, Occurrence, Record, Recorder, Runner
+from parachuted.hooks import HookApprovals, HookDecision, HookEvent, HookRunner, HookRunRecord, HookRunRecorder, Hooks
 
 SHIPPED = Path(__file__).resolve().parents[2] / "hooks"
 NOON = datetime(2026, 1, 6, 12, tzinfo=UTC)
@@ -24,7 +24,7 @@ class Shipped:
     vault: Path
     home: Path
     hooks: Hooks
-    recorder: Recorder
+    recorder: HookRunRecorder
 
     def put(self, name: str) -> None:
         """`cp` it into the home's hooks folder."""
@@ -32,14 +32,14 @@ class Shipped:
         shutil.copy(SHIPPED / name, self.home / "hooks" / name)
         self.hooks.look()
 
-    async def happens(self, event: str, *, transcript: Path | None = None, session: str | None = "s1", **data: object) -> Decision:
+    async def happens(self, event: str, *, transcript: Path | None = None, session: str | None = "s1", **data: object) -> HookDecision:
         """The event, and what its hooks say."""
-        occurrence = Occurrence(
+        occurrence = HookEvent(
             event=event, at=NOON, data=data, vault=self.vault, session_id=session, transcript_path=transcript, module="daily"
         )  # fmt: skip
         return await self.hooks.ask(occurrence)
 
-    def ran(self) -> Record:
+    def ran(self) -> HookRunRecord:
         """The last run, which ended well."""
         record = self.recorder.last(1)[0]
         assert (record.exit_code, record.problem, record.timed_out) == (0, None, False), record
@@ -48,9 +48,9 @@ class Shipped:
 
 @pytest.fixture
 async def shipped(vault: Path, home: Path) -> AsyncIterator[Shipped]:
-    runner, recorder = Runner(), Recorder(home / "run" / "hook-runs")
+    runner, recorder = HookRunner(), HookRunRecorder(home / "run" / "hook-runs")
     hooks = Hooks(
-        home=home, vault=vault, runner=runner, approvals=Approvals(home), recorder=recorder, clock=lambda: NOON,
+        home=home, vault=vault, runner=runner, approvals=HookApprovals(home), recorder=recorder, clock=lambda: NOON,
         report=lambda _subject, _problem: None, env={name: os.environ[name] for name in ("PATH", "HOME")},
     )  # fmt: skip
     yield Shipped(vault, home, hooks, recorder)

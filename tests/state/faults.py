@@ -14,8 +14,8 @@ from itertools import takewhile
 from pathlib import Path
 
 from parachuted.errors import StorageFailedError
-from parachuted.state.journal import SYSTEM, Disk, Journal
-from parachuted.state.records import Records
+from parachuted.state.journal import SYSTEM, Journal, JournalDisk
+from parachuted.state.table_storage import TableStorage
 
 HIGH_WATER = 1500  # so low that the work below is compacted several times while it goes on
 
@@ -29,7 +29,7 @@ class Faults:
         self.calls = 0
         self.struck = False
         self._at, self._act, self._times, self._midway = at, act, times, midway
-        self.disk = Disk(**{field.name: self._call(field.name) for field in fields(Disk)})
+        self.disk = JournalDisk(**{field.name: self._call(field.name) for field in fields(JournalDisk)})
 
     def _call(self, name: str) -> Callable[..., object]:
         real = _no_wait if name in {"fsync", "fdatasync"} else getattr(SYSTEM, name)
@@ -59,7 +59,7 @@ def batches(size: int) -> Iterator[dict[str, object | None]]:
         yield changes
 
 
-def apply(records: Records, changes: dict[str, object | None]) -> None:
+def apply(records: TableStorage, changes: dict[str, object | None]) -> None:
     """Make one batch of changes durable."""
     with records.batch():
         for key, document in changes.items():
@@ -77,9 +77,9 @@ def after(done: int) -> Expected:
     return {key: document for key, document in expected.items() if document is not None}
 
 
-def opened(path: Path, disk: Disk = SYSTEM) -> Records:
+def opened(path: Path, disk: JournalDisk = SYSTEM) -> TableStorage:
     """The records of the journal at `path`, compacted early."""
-    return Records(Journal(path, disk=disk, high_water=HIGH_WATER))
+    return TableStorage(Journal(path, disk=disk, high_water=HIGH_WATER))
 
 
 def held(path: Path) -> Expected:
@@ -90,7 +90,7 @@ def held(path: Path) -> Expected:
     return content
 
 
-def _work(path: Path, disk: Disk, size: int, acknowledge: Callable[[], None]) -> None:
+def _work(path: Path, disk: JournalDisk, size: int, acknowledge: Callable[[], None]) -> None:
     records = opened(path, disk)
     for changes in batches(size):
         apply(records, changes)
@@ -142,7 +142,7 @@ def work_through(path: Path, faults: Faults, size: int) -> tuple[int, Expected]:
     return done, memory
 
 
-def _tried(records: Records, changes: dict[str, object | None]) -> bool:
+def _tried(records: TableStorage, changes: dict[str, object | None]) -> bool:
     for _ in range(3):
         try:
             apply(records, changes)

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parachuted.errors import StorageFailedError
-from parachuted.state.journal import SYSTEM, Disk, Journal, _line
+from parachuted.state.journal import SYSTEM, Journal, JournalDisk, _line
 
 
 def put(journal: Journal, key: str, document: dict[str, object] | None) -> None:
@@ -263,7 +263,7 @@ def test_writing_anew_syncs_the_file_before_it_takes_the_name_and_the_folder_aft
 
         return call
 
-    journal = Journal(path, disk=Disk(**{field.name: told(field.name) for field in fields(Disk)}))
+    journal = Journal(path, disk=JournalDisk(**{field.name: told(field.name) for field in fields(JournalDisk)}))
     put(journal, "a", {})
 
     assert calls == ["open", "write", "fsync", "replace", "open", "fsync", "write", "fdatasync"]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from parachuted.errors import StorageFailedError
-from parachuted.state import Disk, open_state, where
+from parachuted.state import JournalDisk, open_state, where
 
 ENDLESS = """
 import itertools, os, sys
@@ -128,7 +128,7 @@ class Machine(RuleBasedStateMachine):
         self.path = Path(self.folder.name) / "state.journal"
         self.model: dict[str, dict[str, object]] = {"t": {}, "u": {}}
         self.full = self.unsynced = False
-        self.disk = Disk(write=self.write, fdatasync=self.sync, fsync=self.sync)
+        self.disk = JournalDisk(write=self.write, fdatasync=self.sync, fsync=self.sync)
         self.state = open_state(self.path, disk=self.disk)
 
     def write(self, fd: int, data: bytes) -> int:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.state import Record, State, Table, open_state, where
+from parachuted.state import StateStore, Table, TableRecord, open_state, where
 
 
 @pytest.fixture
@@ -13,12 +13,12 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def state(path: Path) -> State:
+def state(path: Path) -> StateStore:
     return open_state(path)
 
 
 @pytest.fixture
-def table(state: State) -> Table:
+def table(state: StateStore) -> Table:
     return state.table("context_watches")
 
 
@@ -74,17 +74,17 @@ def test_numbers_avoid_the_keys_that_are_there(table, path):
 
 
 def test_a_record_with_a_key_of_its_own_is_inserted_once(table):
-    assert table.insert(Record({"n": 1}, "a")) == "a"
+    assert table.insert(TableRecord({"n": 1}, "a")) == "a"
 
     with pytest.raises(ValueError, match="already exists"):
-        table.insert(Record({"n": 2}, "a"))
+        table.insert(TableRecord({"n": 2}, "a"))
     assert table.take("a") == {"n": 1}
 
 
 def test_an_insert_that_fails_midway_changes_nothing(table, path):
     before = lines(path)
     with pytest.raises(ValueError, match="already exists"):
-        table.insert_multiple([Record({}, "a"), Record({}, "b"), Record({}, "a")])
+        table.insert_multiple([TableRecord({}, "a"), TableRecord({}, "b"), TableRecord({}, "a")])
 
     assert table.items() == []
     assert lines(path) == before
@@ -154,8 +154,8 @@ def test_several_updates_at_once_are_one_batch(counted, path):
 
 
 def test_upsert_updates_what_is_there_and_inserts_what_is_not(counted, path):
-    assert counted.upsert(Record({"m": 1}, "2")) == ["2"]
-    assert counted.upsert(Record({"m": 1}, "new")) == ["new"]
+    assert counted.upsert(TableRecord({"m": 1}, "2")) == ["2"]
+    assert counted.upsert(TableRecord({"m": 1}, "new")) == ["new"]
     assert counted.upsert({"m": 2}, where("n") == 5) == ["6"]
     assert counted.upsert({"m": 3}, where("n") == 50) == ["11"]
     assert reopened(path) == dict(counted.items())

@@ -15,7 +15,7 @@ from pathlib import Path
 import aiohttp
 
 from parachuted.presence import running_daemon
-from parachuted.vault import Index, Snapshot
+from parachuted.vault import IndexSnapshot, VaultIndex
 from parachuted.vault_state import state_folder
 
 
@@ -68,9 +68,9 @@ async def apart(vault: Path, home: Path, *before: str) -> AsyncIterator[Apart]:
         await asyncio.wait_for(process.wait(), 20)
 
 
-def index_left_by(vault: Path, home: Path) -> Index:
+def index_left_by(vault: Path, home: Path) -> VaultIndex:
     """What a daemon that has ended knew of its vault."""
-    index = Snapshot(state_folder(home, vault)).load()
+    index = IndexSnapshot(state_folder(home, vault)).load()
     assert index is not None
     return index
 

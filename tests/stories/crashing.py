@@ -64,7 +64,7 @@ for name in ("rename", "replace", "unlink", "link", "fsync", "fdatasync"):
 # The journal remembers the calls as they are when it is imported.
 from parachuted.agents import OfflineBackend  # noqa: E402
 from parachuted.config import load_settings  # noqa: E402
-from parachuted.daemon import Chosen, Daemon  # noqa: E402
+from parachuted.daemon import BackendChoice, Daemon  # noqa: E402
 from parachuted.vault import History, rename  # noqa: E402
 from tests.stories.life import Life  # noqa: E402
 
@@ -86,7 +86,7 @@ async def live(span: LifeSpan) -> None:
     """Start, wait until everything is settled, stop."""
     flags = {"vault": span.vault, "port": 0, "bubble.quiet_s": span.quiet_s}
     settings = load_settings(Path(span.home), {}, flags)
-    chosen = Chosen(backend=OfflineBackend(), reason="for a test", model=None)
+    chosen = BackendChoice(backend=OfflineBackend(), reason="for a test", model=None)
     daemon = Daemon(settings, Path(span.home), chosen, clock=lambda: _START + timedelta(seconds=time.monotonic() - span.began))
     ready = asyncio.Event()
     async with asyncio.TaskGroup() as group:

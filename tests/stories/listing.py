@@ -8,15 +8,15 @@ from pathlib import Path
 
 from parachuted.daemon import Daemon
 from parachuted.events import load_ignore
-from parachuted.vault import Index, Scanner, VaultRoot
+from parachuted.vault import Scanner, VaultIndex, VaultRoot
 from tests.stories.life import Life
 
 Listing = dict[str, tuple[str | None, int]]
 
 
-def fresh_index(vault: Path) -> Index:
+def fresh_index(vault: Path) -> VaultIndex:
     """The index as a scan with no memory makes it."""
-    root, index = VaultRoot(vault), Index()
+    root, index = VaultRoot(vault), VaultIndex()
     scan = Scanner(root, index, load_ignore(root)).walk(finished=True)
     for folder in scan.new_folders:
         index.add_folder(folder)
@@ -25,7 +25,7 @@ def fresh_index(vault: Path) -> Index:
     return index
 
 
-def listing(index: Index) -> tuple[Listing, list[str]]:
+def listing(index: VaultIndex) -> tuple[Listing, list[str]]:
     """Each file with digest and size, and the folders."""
     files = {path: index.get(path) for path in index.paths()}
     return {path: (entry.digest, entry.size) for path, entry in files.items() if entry is not None}, sorted(index.all_folders())

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from parachuted.agents import Called, Finished, Job, Said, Step, call_tool
+from parachuted.agents import Job, RunResult, Step, TextStep, ToolCallStep, call_tool
 from parachuted.testing import Block, ScriptedBackend, Text
 from tests.api.calls import call, get, post
-from tests.api.test_modules import install
+from tests.api.routes.test_modules import install
 from tests.stories.life import Life, Live, save
 
 CLERK = """\
@@ -205,21 +205,21 @@ class Obedient(ScriptedBackend):
             seen = f"{job.system_prompt}\n{job.prompt}"
             for block in play.reads:
                 step = await _played(job, block)
-                seen += step.result.text if isinstance(step, Called) else ""
+                seen += step.result.text if isinstance(step, ToolCallStep) else ""
                 yield step
             if play.remembers or play.mark in seen:
                 play.has_seen = True
                 for block in play.acts:
                     yield await _played(job, block)
-        yield Finished(cost_usd=0.0, input_tokens=0, output_tokens=0, turns=1, session_id=job.session_id or f"s-{job.id}")
+        yield RunResult(cost_usd=0.0, input_tokens=0, output_tokens=0, turns=1, session_id=job.session_id or f"s-{job.id}")
 
 
 async def _played(job: Job, block: Block) -> Step:
     if isinstance(block, Text):
-        return Said(text=block.text)
+        return TextStep(text=block.text)
     name = block.name.removeprefix("mcp__curator__")
     arguments = block.input if isinstance(block.input, Mapping) else {}
-    return Called(tool=name, arguments=arguments, result=await call_tool(job.tools, name, block.input))
+    return ToolCallStep(tool=name, arguments=arguments, result=await call_tool(job.tools, name, block.input))
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ import pytest
 from parachuted.testing import say, use
 from parachuted.vault_state import state_folder
 from tests.api.calls import call, get, post, refused
-from tests.api.test_modules import install
+from tests.api.routes.test_modules import install
 from tests.engine import containers
 from tests.stories.boxed import KEY, boxed, native
 from tests.stories.life import Life, save

@@ -18,7 +18,7 @@ import aiohttp
 import pytest
 
 from parachuted.agents.sandbox import Sandboxes
-from parachuted.testing import Refusal, Request, ScriptedMessages, Turn, say, use
+from parachuted.testing import ApiRefusal, RecordedRequest, ScriptedMessages, Turn, say, use
 from tests.api.test_app import ROUTES
 from tests.cli.typed import Typed
 from tests.engine import WITHOUT
@@ -75,9 +75,9 @@ COMMANDS = (
 )  # fmt: skip
 
 
-def parrot(request: Request) -> Turn:
+def parrot(request: RecordedRequest) -> Turn:
     """A model's server that fails and repeats all that it was asked with."""
-    return Refusal(status=400, kind="invalid_request_error", message=f"bad request: {json.dumps(dict(request.headers))}")
+    return ApiRefusal(status=400, kind="invalid_request_error", message=f"bad request: {json.dumps(dict(request.headers))}")
 
 
 @dataclass
@@ -127,7 +127,7 @@ class Scene:
     def while_it_runs(self, *blocks: object) -> Turn:
         """A turn of the model, during which the machine is looked at."""
 
-        def turn(_request: Request) -> Turn:
+        def turn(_request: RecordedRequest) -> Turn:
             for where, text in running(self.engine or {}) if self.engine else ():
                 self.seen.add(where, text)
             return list(blocks)

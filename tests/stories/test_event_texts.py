@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from tests.api.calls import call, get, key_of
-from tests.api.test_modules import EXAMPLES, install
+from tests.api.routes.test_modules import EXAMPLES, install
 from tests.stories.life import Life, Live, note, save
 
 CANARY = "the canary sings"

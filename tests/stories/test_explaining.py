@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from parachuted.tools import Why
+from parachuted.history import Why
 from parachuted.vault import VaultPath
 from tests.stories.graphs import touch_up, write
 from tests.stories.life import Life, Live, save

@@ -22,7 +22,7 @@ from typing import NoReturn
 import pytest
 
 from parachuted.errors import StorageFailedError
-from parachuted.events import Pace
+from parachuted.events import DebounceTimes
 from parachuted.vault_state import VaultUnclearError
 from tests.stories.apart import apart, index_left_by
 from tests.stories.life import Life, Live, note, save
@@ -241,7 +241,7 @@ async def test_a_file_that_stays_open_is_seen_once_it_is_left_alone(live: Live, 
 async def test_a_file_that_is_always_being_written_is_seen_after_a_while(live: Live, vault: Path):
     save(vault / "log.md", "# log\n")
     async with live() as life:
-        life.daemon.noticer._held._pace = Pace(patience=0.5)
+        life.daemon.noticer._held._pace = DebounceTimes(patience=0.5)
         writer = asyncio.get_running_loop().create_task(act("append_for_ever", vault / "log.md", 10), name="writer")
         try:
             await life.until(lambda: len(kinds(life).get("log.md", [])) == 2)
@@ -310,7 +310,7 @@ async def test_an_empty_folder_in_the_vaults_place_at_the_start_deletes_nothing(
 
 def hasten(life: Life) -> None:
     """Let the daemon look more often at whether its vault is there: a folder put in its place gives no hint."""
-    life.daemon.noticer._pace = Pace(heartbeat=0.05)
+    life.daemon.noticer._pace = DebounceTimes(heartbeat=0.05)
 
 
 async def test_a_disk_mounted_over_the_vault_deletes_nothing(live: Live, vault: Path):

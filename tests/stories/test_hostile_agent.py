@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
-from parachuted.agents import Called, Job
+from parachuted.agents import Job, ToolCallStep
 from parachuted.testing import Block, ScriptedBackend, ToolUse
 from tests.stories.graphs import touch_up
 from tests.stories.life import Life, Live, note, save
@@ -166,7 +166,7 @@ async def attacked(life: Life, focus: str) -> None:
 
 async def test_no_call_changes_a_byte_and_every_one_is_answered(live: Live, vault: Path):
     fill(vault)
-    answers: list[Called] = []
+    answers: list[ToolCallStep] = []
     calls = list(hostile_calls())
     digests: list[str] = []
 
@@ -234,12 +234,12 @@ def others(vault: Path) -> list[Path]:
 class Recording(ScriptedBackend):
     """Keeps the answers too."""
 
-    def __init__(self, script: object, answers: list[Called]) -> None:
+    def __init__(self, script: object, answers: list[ToolCallStep]) -> None:
         super().__init__(script)  # type: ignore[arg-type]
         self._answers = answers
 
     async def run(self, job: Job):
         async for step in super().run(job):
-            if isinstance(step, Called):
+            if isinstance(step, ToolCallStep):
                 self._answers.append(step)
             yield step

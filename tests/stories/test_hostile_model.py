@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents import Called, Job
+from parachuted.agents import Job, ToolCallStep
 from parachuted.events import Event
 from parachuted.testing import Block, ScriptedBackend, say, use
 from tests.api.calls import call, get, post
-from tests.api.test_modules import install
+from tests.api.routes.test_modules import install
 from tests.stories.boxed import KEY, Boxed, boxed
 from tests.stories.hostile_calls import FORGED, MARK, OWN, Hostile, our_calls
 from tests.stories.hostile_shell import deadly, native_calls
@@ -87,11 +87,11 @@ class Recording(ScriptedBackend):
 
     def __init__(self, script: object) -> None:
         super().__init__(script)  # type: ignore[arg-type]
-        self.answers: list[Called] = []
+        self.answers: list[ToolCallStep] = []
 
     async def run(self, job: Job):
         async for step in super().run(job):
-            if isinstance(step, Called):
+            if isinstance(step, ToolCallStep):
                 self.answers.append(step)
             yield step
 

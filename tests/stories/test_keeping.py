@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from tests.api.calls import get, post
+from tests.history.test_retention import _AGED  # the clock is put forward in the records as there
 from tests.stories.life import Life, Live, note, save
-from tests.vault.test_retention import _AGED  # the clock is put forward in the records as there
 
 
 def age(life: Life, days: float) -> None:

@@ -19,7 +19,7 @@ from parachuted.agents.sandbox import Sandboxes
 from parachuted.presence import running_daemon
 from parachuted.testing import Block, ScriptedMessages, ToolUse, say, use
 from tests.api.calls import call, get, post
-from tests.api.test_modules import install
+from tests.api.routes.test_modules import install
 from tests.stories.boxed import Boxed, boxed, native
 from tests.stories.hostile_world import MANIFEST, MODULE, docker, its_boxes
 from tests.stories.life import Life, save

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.api.calls import call, get, post
-from tests.api.test_module_calls import KEVIN
-from tests.api.test_modules import EXAMPLES, install
+from tests.api.http.test_module_dispatcher import KEVIN
+from tests.api.routes.test_modules import EXAMPLES, install
 from tests.stories.life import Life, Live, save
 
 TICKING = """

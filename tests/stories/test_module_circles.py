@@ -9,7 +9,7 @@ import pytest
 
 from parachuted.access.authority import MOST_EVENTS
 from tests.api.calls import get, post
-from tests.api.test_modules import install
+from tests.api.routes.test_modules import install
 from tests.stories.life import Live, save
 
 MANIFEST = """\

@@ -14,7 +14,7 @@ import pytest
 
 from parachuted.agents import OfflineBackend
 from parachuted.config import load_settings
-from parachuted.daemon import Chosen, Daemon
+from parachuted.daemon import BackendChoice, Daemon
 from parachuted.errors import DaemonError
 from parachuted.vault_state import state_folder
 from tests.stories.life import Life, note, save
@@ -25,7 +25,7 @@ GARDEN = "Projects/garden/AGENTS.md"
 @contextlib.asynccontextmanager
 async def alive(home: Path, vault: Path) -> AsyncIterator[Life]:
     settings = load_settings(home, {}, {"vault": str(vault), "port": 0, "bubble.quiet_s": 0.05})
-    daemon = Daemon(settings, home, Chosen(backend=OfflineBackend(), reason="for a test", model=None))
+    daemon = Daemon(settings, home, BackendChoice(backend=OfflineBackend(), reason="for a test", model=None))
     life, ready = Life(daemon=daemon, vault=vault), asyncio.Event()
     daemon.bus.listen(life.events.append)
     async with asyncio.TaskGroup() as group:

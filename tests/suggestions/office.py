@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from parachuted.access.origins import Origins
+from parachuted.audit.events import AuditEvent
 from parachuted.events import Bus, Event
-from parachuted.events.audit import AuditEvent
 from parachuted.state import open_state
 from parachuted.suggestions import Proposal, SuggestionParts, Suggestions
-from parachuted.vault import History, Objects, Store, VaultPath, VaultRoot
+from parachuted.vault import History, ObjectStore, Store, VaultPath, VaultRoot
 
 
 class Heard:
@@ -51,7 +51,7 @@ class Office:
         state = self.home / "state"
         state.mkdir(exist_ok=True)
         self.state = open_state(state / "state.journal")
-        self.objects = Objects(state / "objects")
+        self.objects = ObjectStore(state / "objects")
         self.history = History(state / "history.db")
         self.root = VaultRoot(self.vault)
         self.store = Store(self.root, self.objects, self.history, self.clock, ask=self.ask)

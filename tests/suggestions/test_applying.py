@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parachuted.errors import EditRefusedError, NotFoundError
-from parachuted.suggestions.applying import Applier
+from parachuted.suggestions.applying import SuggestionApplier
 from parachuted.vault import Author
 from tests.suggestions.sheets import suggestion
 
@@ -13,8 +13,8 @@ ME = Author(by="suggestion:s0000000001", run="r-2", causes=("c-1",))
 
 
 @pytest.fixture
-def applier(office) -> Applier:
-    return Applier(office.root, office.store)
+def applier(office) -> SuggestionApplier:
+    return SuggestionApplier(office.root, office.store)
 
 
 def test_a_text_that_is_not_kept_cannot_be_what_it_was_decided_on(office, applier):

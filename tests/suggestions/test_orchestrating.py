@@ -6,13 +6,13 @@ import pytest
 
 from parachuted.access.origin import Taint
 from parachuted.errors import EditRefusedError, NotFoundError
-from parachuted.suggestions.orchestrating import Orchestrating, Orchestrator
+from parachuted.suggestions.orchestrating import Orchestrator, OrchestratorScope
 from tests.suggestions.office import Office
 
 
 def chief(office: Office, *, writes: str = "Brain/", sees: str = "", lane: str = "-", of: tuple[str, ...] = ("reflector",), taint=None):
     marks = taint if taint is not None else Taint()
-    run = Orchestrating(
+    run = OrchestratorScope(
         agent="chief", sees=lambda path: path.startswith(sees), writes=lambda path: path.startswith(writes),
         lane=lambda path: path.startswith(lane), of=of, run="r-9", causes=("c-9",), origin=lambda: marks.origin, read=marks.read,
     )  # fmt: skip

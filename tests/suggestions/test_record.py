@@ -6,18 +6,18 @@ import json
 
 import pytest
 
-from parachuted.suggestions.paper import Shown
 from parachuted.suggestions.record import record_from, record_of
+from parachuted.suggestions.suggestion_file import SuggestionPreview
 from tests.suggestions.sheets import suggestion
 
 
 def test_it_is_the_same_after_json():
-    made = record_of(suggestion(), "Suggestions/x.md", Shown(diff="+x", text="x", words="no", after=(("a", "b"),)))
+    made = record_of(suggestion(), "Suggestions/x.md", SuggestionPreview(diff="+x", text="x", words="no", after=(("a", "b"),)))
     assert record_from(json.loads(json.dumps(made.to_json()))) == made
 
 
 def test_what_is_none_is_refused():
-    made = record_of(suggestion(), "Suggestions/x.md", Shown(diff="+x")).to_json()
+    made = record_of(suggestion(), "Suggestions/x.md", SuggestionPreview(diff="+x")).to_json()
     for change in ({"document": None}, {"after": "x"}, {"document": {}}):
         with pytest.raises((ValueError, KeyError, TypeError)):
             record_from({**made, **change})

@@ -5,30 +5,30 @@ import time
 
 import pytest
 
-from parachuted.keys import Glob, Grant
-from parachuted.sync import Asked, Row, View
-from parachuted.vault import Entry, Index
+from parachuted.keys import AccessGrant, PathGlob
+from parachuted.sync import ListingQuery, ListingRow, ListingView
+from parachuted.vault import IndexEntry, VaultIndex
 
-ALL = Grant(alternatives=None)
-
-
-def entry(number: int = 1, *, digest: str | None = "d", ctime_ns: int | None = None) -> Entry:
-    return Entry(number * 10**9, number * 10**9 if ctime_ns is None else ctime_ns, number, number, digest)
+ALL = AccessGrant(alternatives=None)
 
 
-def view(index: Index, *, sight: Grant = ALL, known=lambda _path, _entry: None, **asked: object) -> View:
+def entry(number: int = 1, *, digest: str | None = "d", ctime_ns: int | None = None) -> IndexEntry:
+    return IndexEntry(number * 10**9, number * 10**9 if ctime_ns is None else ctime_ns, number, number, digest)
+
+
+def view(index: VaultIndex, *, sight: AccessGrant = ALL, known=lambda _path, _entry: None, **asked: object) -> ListingView:
     given = {"root": "", "pattern": "*.md", "include_binary": False, "quick": False, "whose": sight, **asked}
-    return View(index, Asked(**given), sight, known)
+    return ListingView(index, ListingQuery(**given), sight, known)
 
 
-def index_of(*paths: str) -> Index:
-    index = Index()
+def index_of(*paths: str) -> VaultIndex:
+    index = VaultIndex()
     for number, path in enumerate(paths, 1):
         index.set(path, entry(number, digest=f"d{number}" if path.endswith(".md") else None))
     return index
 
 
-async def rows(shown: View) -> list[Row]:
+async def rows(shown: ListingView) -> list[ListingRow]:
     await shown.refresh()
     return [row for part in shown.parts() for row in part.rows]
 
@@ -73,7 +73,7 @@ async def test_since_leaves_out_folders_whose_files_are_all_older():
 
 
 async def test_a_change_that_was_read_in_its_moment_counts_from_when_it_was_listed():
-    index = Index()
+    index = VaultIndex()
     index.set("moved-in.md", entry(1, ctime_ns=0))
     shown, begun = view(index), time.time_ns()
 
@@ -112,7 +112,7 @@ async def test_a_quick_listing_needs_no_digest_and_changes_with_the_file():
 
 async def test_what_the_caller_may_not_see_is_not_listed():
     index = index_of("Daily/a.md", "Daily/b.md", "Daily/private/a.md", "c.md")
-    sight = Grant(alternatives=(((Glob("Daily/a*"),),),))
+    sight = AccessGrant(alternatives=(((PathGlob("Daily/a*"),),),))
 
     assert [row.path for row in await rows(view(index, sight=sight))] == ["Daily/a.md"]
 

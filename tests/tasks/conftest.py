@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.state import State, open_state
-from parachuted.tasks import Causes, Queue, Window
+from parachuted.state import StateStore, open_state
+from parachuted.tasks import Causes, Queue, QuietWindow
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
@@ -51,7 +51,7 @@ def journal(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def state(journal: Path) -> Iterator[State]:
+def state(journal: Path) -> Iterator[StateStore]:
     state = open_state(journal)
     yield state
     state.close()
@@ -63,22 +63,22 @@ def order() -> ByHand:
 
 
 @pytest.fixture
-def causes(state: State) -> Causes:
+def causes(state: StateStore) -> Causes:
     return Causes(state)
 
 
 @pytest.fixture
-def queue(state: State, causes: Causes, order: ByHand) -> Queue:
-    return Queue(state, causes, Window(quiet_s=2.0, longest_s=60.0), order)
+def queue(state: StateStore, causes: Causes, order: ByHand) -> Queue:
+    return Queue(state, causes, QuietWindow(quiet_s=2.0, longest_s=60.0), order)
 
 
 @pytest.fixture
-def reopened(state: State, journal: Path, order: ByHand) -> Callable[[], Queue]:
+def reopened(state: StateStore, journal: Path, order: ByHand) -> Callable[[], Queue]:
     """The queue as the next daemon finds it."""
 
     def reopen() -> Queue:
         state.close()
         again = open_state(journal)
-        return Queue(again, Causes(again), Window(quiet_s=2.0, longest_s=60.0), order)
+        return Queue(again, Causes(again), QuietWindow(quiet_s=2.0, longest_s=60.0), order)
 
     return reopen

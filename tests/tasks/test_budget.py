@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.state import State
-from parachuted.tasks import Budget, Limits, Task
+from parachuted.state import StateStore
+from parachuted.tasks import Budget, RunCountLimits, Task
 from parachuted.vault import History
 from tests.tasks.conftest import NOON, at
 
-LIMITS = Limits(runs_per_hour=2, runs_per_day=4, runs_per_cause=2)
+LIMITS = RunCountLimits(runs_per_hour=2, runs_per_day=4, runs_per_cause=2)
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def budget(history: History, state: State, clock: Clock) -> Budget:
+def budget(history: History, state: StateStore, clock: Clock) -> Budget:
     return Budget(LIMITS, history, state, clock)
 
 
@@ -131,7 +131,7 @@ def test_a_place_that_is_taken_counts_until_its_run_is_in_the_history_and_then_o
 
 
 def test_a_wall_clock_that_jumps_a_day_either_way_makes_no_room_for_more_runs(
-    budget: Budget, history: History, state: State, clock: Clock
+    budget: Budget, history: History, state: StateStore, clock: Clock
 ):  # fmt: skip
     for number, jump in enumerate((timedelta(hours=25), -timedelta(hours=25))):
         budget.take(task(f"r{number}"))
@@ -146,14 +146,14 @@ def test_a_wall_clock_that_jumps_a_day_either_way_makes_no_room_for_more_runs(
 
 
 def test_a_run_that_did_not_begin_after_all_leaves_its_place_after_a_restart_too(
-    budget: Budget, history: History, state: State, clock: Clock
+    budget: Budget, history: History, state: StateStore, clock: Clock
 ):  # fmt: skip
     budget.take(task("r1"))
     budget.give_back(task("r1"))
     assert Budget(LIMITS, history, state, clock).used()["runs_last_hour"] == 0
 
 
-def test_what_is_kept_of_when_runs_began_does_not_grow_without_end(budget: Budget, state: State, clock: Clock):
+def test_what_is_kept_of_when_runs_began_does_not_grow_without_end(budget: Budget, state: StateStore, clock: Clock):
     for number in range(50):
         budget.take(task(f"r{number}"))
         clock.now += timedelta(hours=6)

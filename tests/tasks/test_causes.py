@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import StorageFailedError
-from parachuted.state import Disk, State, open_state
+from parachuted.state import JournalDisk, StateStore, open_state
 from parachuted.tasks import Cause, Causes
 from parachuted.tasks import causes as causes_module
 from tests.tasks.conftest import at
@@ -38,7 +38,7 @@ def test_a_cause_that_nobody_opened_wakes_once_too(causes: Causes):
     assert causes.that_may_wake("x", ["lost"]) == ()
 
 
-def test_whom_a_cause_woke_is_known_after_a_restart(state: State, causes: Causes, journal: Path):
+def test_whom_a_cause_woke_is_known_after_a_restart(state: StateStore, causes: Causes, journal: Path):
     causes.open(CAUSE)
     causes.wake("x", ["c1", "lost"])
     state.close()
@@ -86,9 +86,9 @@ def test_waking_is_forgotten_when_the_disk_refuses_it(tmp_path: Path):
     def write(descriptor: int, data: bytes) -> int:
         if refusing:
             raise OSError(28, "No space left on device")
-        return Disk().write(descriptor, data)
+        return JournalDisk().write(descriptor, data)
 
-    causes = Causes(open_state(tmp_path / "state.journal", disk=Disk(write=write)))
+    causes = Causes(open_state(tmp_path / "state.journal", disk=JournalDisk(write=write)))
     causes.open(CAUSE)
     refusing = True
     with pytest.raises(StorageFailedError):

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from parachuted.errors import NotFoundError, StorageFailedError
-from parachuted.state import State
+from parachuted.state import StateStore
 from parachuted.tasks import Causes, Queue, Task
 from tests.tasks.conftest import ByHand, at
 
@@ -216,7 +216,7 @@ def test_a_task_that_is_gone_cannot_be_finished(queue: Queue):
         queue.finish(task)
 
 
-def test_a_batch_that_is_undone_leaves_the_queue_as_it_was(queue: Queue, state: State):
+def test_a_batch_that_is_undone_leaves_the_queue_as_it_was(queue: Queue, state: StateStore):
     task = add(queue, "x")
 
     def fail() -> None:
@@ -240,7 +240,7 @@ def test_whoever_asked_is_told_of_each_change(queue: Queue):
     assert len(told) == 3
 
 
-def test_a_thousand_tasks_of_one_cause_are_ordered_in_one_pass(queue: Queue, state: State):
+def test_a_thousand_tasks_of_one_cause_are_ordered_in_one_pass(queue: Queue, state: StateStore):
     """Asked one by one, each against each, this takes half a minute."""
     with state.batch():
         for number in range(1000):
@@ -263,7 +263,7 @@ def test_every_cause_of_every_task_is_told(queue: Queue):
     assert queue.causes() == {"c1", "c2", "c3"}
 
 
-def test_thousands_that_come_at_one_moment_are_thousands(queue: Queue, state: State):
+def test_thousands_that_come_at_one_moment_are_thousands(queue: Queue, state: StateStore):
     with state.batch():
         for number in range(3000):
             add(queue, f"w{number}")

@@ -16,31 +16,31 @@ import pytest
 
 from parachuted.errors import AgentUnavailableError, NotFoundError, StorageFailedError
 from parachuted.events import Bus, Event
-from parachuted.state import Disk, State, open_state
-from parachuted.tasks import Budget, Causes, Limits, Outcome, Queue, Task, Window, Worker
+from parachuted.state import JournalDisk, StateStore, open_state
+from parachuted.tasks import Budget, Causes, Queue, QuietWindow, RunCountLimits, RunOutcome, Task, Worker
 from parachuted.tasks import worker as worker_module
 from parachuted.vault import History
 from tests.tasks.conftest import NOON, ByHand, at
 
-DONE = Outcome(result="changed", reason="done")
-PLENTY = Limits(runs_per_hour=100, runs_per_day=100, runs_per_cause=100)
-Perform = Callable[[Task], Awaitable[Outcome]]
+DONE = RunOutcome(result="changed", reason="done")
+PLENTY = RunCountLimits(runs_per_hour=100, runs_per_day=100, runs_per_cause=100)
+Perform = Callable[[Task], Awaitable[RunOutcome]]
 
 
 @dataclass
 class Shop:
     """A worker at work, with a clock that stands until it is set."""
 
-    state: State
+    state: StateStore
     history: History
     now: datetime = NOON
     order: ByHand = field(default_factory=ByHand)
     events: list[Event] = field(default_factory=list)
     begun: list[Task] = field(default_factory=list)
-    limits: Limits = PLENTY
+    limits: RunCountLimits = PLENTY
 
     def __post_init__(self) -> None:
-        self.queue = Queue(self.state, Causes(self.state), Window(quiet_s=2.0, longest_s=60.0), self.order)
+        self.queue = Queue(self.state, Causes(self.state), QuietWindow(quiet_s=2.0, longest_s=60.0), self.order)
         self.bus = Bus(self.clock)
         self.bus.listen(self.events.append)
 
@@ -62,7 +62,7 @@ class Shop:
             with contextlib.suppress(asyncio.CancelledError):
                 await running
 
-    async def finish(self, task: Task) -> Outcome:
+    async def finish(self, task: Task) -> RunOutcome:
         """As the curator does it: recorded, then done."""
         self.record(task)
         self.queue.finish(task)
@@ -84,7 +84,7 @@ class Shop:
                 await asyncio.sleep(0.001)
 
     def _counted(self, perform: Perform) -> Perform:
-        async def counted(task: Task) -> Outcome:
+        async def counted(task: Task) -> RunOutcome:
             self.begun.append(task)
             return await perform(task)
 
@@ -92,7 +92,7 @@ class Shop:
 
 
 @pytest.fixture
-def shop(state: State, tmp_path: Path) -> Shop:
+def shop(state: StateStore, tmp_path: Path) -> Shop:
     return Shop(state=state, history=History(tmp_path / "history.db"))
 
 
@@ -110,7 +110,7 @@ async def test_a_ready_task_is_done_and_told(shop: Shop):
 async def test_no_more_run_at_once_than_may(shop: Shop):
     gate = asyncio.Event()
 
-    async def wait(task: Task) -> Outcome:
+    async def wait(task: Task) -> RunOutcome:
         await gate.wait()
         return await shop.finish(task)
 
@@ -150,7 +150,7 @@ async def test_a_pause_lets_nothing_begin_and_outlasts_a_restart(shop: Shop):
 
 
 async def test_an_unavailable_agent_is_asked_again_for_the_same_run_after_longer_and_longer_waits(shop: Shop):
-    async def refuse(task: Task) -> Outcome:
+    async def refuse(task: Task) -> RunOutcome:
         if len(shop.begun) < 6:
             raise AgentUnavailableError("no login")
         return await shop.finish(task)
@@ -174,7 +174,7 @@ async def test_an_unavailable_agent_is_asked_again_for_the_same_run_after_longer
 async def test_a_pause_that_the_model_asks_for_is_kept_up_to_an_hour(shop: Shop):
     pauses = [1.0, 400.0, 90_000.0, 0.0]
 
-    async def refuse(_task: Task) -> Outcome:
+    async def refuse(_task: Task) -> RunOutcome:
         raise AgentUnavailableError("limited", wait_s=pauses[len(shop.begun) - 1])
 
     waits = []
@@ -192,7 +192,7 @@ async def test_a_pause_that_the_model_asks_for_is_kept_up_to_an_hour(shop: Shop)
 
 @pytest.mark.parametrize("error", [NotFoundError("gone"), StorageFailedError("full"), OSError(errno.EIO, os.strerror(errno.EIO))])
 async def test_a_task_that_cannot_be_done_is_tried_again_later(shop: Shop, error: Exception):
-    async def fail(_task: Task) -> Outcome:
+    async def fail(_task: Task) -> RunOutcome:
         raise error
 
     async with shop.open(fail):
@@ -212,9 +212,9 @@ async def test_a_task_that_the_disk_does_not_let_be_put_back_is_put_back_later(t
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return os.write(descriptor, data)
 
-    shop = Shop(state=open_state(tmp_path / "s.journal", disk=Disk(write=write)), history=History(tmp_path / "history.db"))
+    shop = Shop(state=open_state(tmp_path / "s.journal", disk=JournalDisk(write=write)), history=History(tmp_path / "history.db"))
 
-    async def fail(_task: Task) -> Outcome:
+    async def fail(_task: Task) -> RunOutcome:
         nonlocal refusing
         refusing = True
         raise StorageFailedError("full")
@@ -236,7 +236,7 @@ async def test_a_disk_that_is_full_when_a_task_would_begin_costs_no_more_than_a_
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return os.write(descriptor, data)
 
-    shop = Shop(state=open_state(tmp_path / "s.journal", disk=Disk(write=write)), history=History(tmp_path / "history.db"))
+    shop = Shop(state=open_state(tmp_path / "s.journal", disk=JournalDisk(write=write)), history=History(tmp_path / "history.db"))
     shop.add("x")
     refusing = True
     async with shop.open():
@@ -247,7 +247,7 @@ async def test_a_disk_that_is_full_when_a_task_would_begin_costs_no_more_than_a_
 
 
 async def test_over_budget_tasks_wait_and_that_is_told_once(shop: Shop):
-    shop.limits = Limits(runs_per_hour=2, runs_per_day=100, runs_per_cause=100)
+    shop.limits = RunCountLimits(runs_per_hour=2, runs_per_day=100, runs_per_cause=100)
     async with shop.open(concurrency=8):
         for name in "abcd":
             shop.add(name, f"c-{name}")
@@ -268,11 +268,11 @@ async def test_over_budget_tasks_wait_and_that_is_told_once(shop: Shop):
 async def test_a_budget_is_not_overrun_by_runs_that_begin_together(shop: Shop):
     gate = asyncio.Event()
 
-    async def record_late(task: Task) -> Outcome:
+    async def record_late(task: Task) -> RunOutcome:
         await gate.wait()
         return await shop.finish(task)
 
-    shop.limits = Limits(runs_per_hour=3, runs_per_day=100, runs_per_cause=2)
+    shop.limits = RunCountLimits(runs_per_hour=3, runs_per_day=100, runs_per_cause=2)
     async with shop.open(record_late, concurrency=8):
         for name in "abcd":
             shop.add(name, "c1")
@@ -285,7 +285,7 @@ async def test_a_budget_is_not_overrun_by_runs_that_begin_together(shop: Shop):
 
 
 async def test_a_task_over_the_budget_of_its_cause_goes_on_when_another_cause_comes(shop: Shop):
-    shop.limits = Limits(runs_per_hour=100, runs_per_day=100, runs_per_cause=1)
+    shop.limits = RunCountLimits(runs_per_hour=100, runs_per_day=100, runs_per_cause=1)
     shop.order.edges = {"b": ["c"]}
     async with shop.open():
         for name in "abc":
@@ -298,9 +298,9 @@ async def test_a_task_over_the_budget_of_its_cause_goes_on_when_another_cause_co
 
 
 async def test_a_run_that_is_tried_again_needs_no_room_in_the_budget(shop: Shop):
-    shop.limits = Limits(runs_per_hour=1, runs_per_day=1, runs_per_cause=1)
+    shop.limits = RunCountLimits(runs_per_hour=1, runs_per_day=1, runs_per_cause=1)
 
-    async def refuse_once(task: Task) -> Outcome:
+    async def refuse_once(task: Task) -> RunOutcome:
         shop.record(task)
         if len(shop.begun) == 1:
             raise AgentUnavailableError("busy")
@@ -317,7 +317,7 @@ async def test_a_run_that_is_tried_again_needs_no_room_in_the_budget(shop: Shop)
 
 
 async def test_a_worker_that_is_stopped_leaves_its_tasks_to_the_next_one(shop: Shop):
-    async def go_on_for_ever(_task: Task) -> Outcome:
+    async def go_on_for_ever(_task: Task) -> RunOutcome:
         await asyncio.Event().wait()
         return DONE
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from parachuted.agents import ToolResult, call_tool
-from parachuted.tools import ContextFiles, Grant
-from parachuted.vault import Author, History, Objects, Store, VaultPath, VaultRoot
+from parachuted.tools import ContextFiles, ContextGrant
+from parachuted.vault import Author, History, ObjectStore, Store, VaultPath, VaultRoot
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 OWN = """\
@@ -54,7 +54,7 @@ class Bench:
         self.vault = self.folder / "vault"
         self.vault.mkdir(exist_ok=True)
         self.root = VaultRoot(self.vault)
-        self.objects = Objects(self.folder / "objects")
+        self.objects = ObjectStore(self.folder / "objects")
         self.history = History(self.folder / "history.db")
         self.store = Store(self.root, self.objects, self.history, lambda: self.now)
 
@@ -70,7 +70,7 @@ class Bench:
     def grant(self, own: str, *watched: str, run: str = "r1") -> ContextFiles:
         """The tools of a run."""
         self.tools = ContextFiles(
-            store=self.store, grant=Grant(own=VaultPath(own), watched=tuple(map(VaultPath, watched))),
+            store=self.store, grant=ContextGrant(own=VaultPath(own), watched=tuple(map(VaultPath, watched))),
             author=Author(by="curator", run=run, causes=("c1",)), clock=lambda: self.now,
         )  # fmt: skip
         return self.tools

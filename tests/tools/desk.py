@@ -10,24 +10,24 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
-from parachuted.grants.agent_grant import AgentGrant
-from parachuted.keys import Glob, Grant
+from parachuted.keys import AccessGrant, PathGlob
 from parachuted.state import open_state
-from parachuted.tools.checkin import Change, CheckedIn
-from parachuted.tools.checkout import Checkout, Filled
-from parachuted.vault import Author, History, Ignore, Index, Objects, Recovery, Scanner, Store, VaultRoot
+from parachuted.tools.checkin import CheckinProposal, CheckinResult
+from parachuted.tools.checkout import Checkout, CheckoutResult
+from parachuted.vault import Author, History, IgnoreRules, ObjectStore, Recovery, Scanner, Store, VaultIndex, VaultRoot
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
 
-def paths(*patterns: str) -> Grant:
+def paths(*patterns: str) -> AccessGrant:
     """What these patterns mean."""
-    return Grant(alternatives=((tuple(map(Glob, patterns)),),)) if patterns else Grant(alternatives=())
+    return AccessGrant(alternatives=((tuple(map(PathGlob, patterns)),),)) if patterns else AccessGrant(alternatives=())
 
 
-GARDENER = AgentGrant(
+GARDENER = Grant(
     agent="gardener", reads=paths("**"), writes=paths("Projects/**", "Daily/**"), lane=paths("Daily/**"),
     native=("Read", "Edit", "Write", "Bash"), bash=True,
 )  # fmt: skip
@@ -38,20 +38,20 @@ class Desk:
     """`save` is a person's act, and `work` the folder in which the agent's programs do as they like."""
 
     folder: Path
-    grant: AgentGrant = GARDENER
+    grant: Grant = GARDENER
     may_suggest: bool = True
-    suggested: list[Change] = field(default_factory=list)
+    suggested: list[CheckinProposal] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.vault, self.work, self.outside = (self.folder / name for name in ("vault", "work", "outside"))
         for made in (self.vault, self.work, self.outside):
             made.mkdir(parents=True, exist_ok=True)
         self.root = VaultRoot(self.vault)
-        self.objects = Objects(self.folder / "objects")
+        self.objects = ObjectStore(self.folder / "objects")
         self.history = History(self.folder / "history.db")
         self.store = Store(self.root, self.objects, self.history, lambda: NOON)
-        self.index = Index()
-        self.scanner = Scanner(self.root, self.index, Ignore(), settle_s=0)
+        self.index = VaultIndex()
+        self.scanner = Scanner(self.root, self.index, IgnoreRules(), settle_s=0)
         self.state = open_state(self.folder / "state.json")
         self.origins = Origins(self.state)
         self.taint = Taint()
@@ -74,7 +74,7 @@ class Desk:
         for folder in scan.gone_folders:
             self.index.drop_folder(folder)
 
-    async def open(self, **changed: object) -> Filled:
+    async def open(self, **changed: object) -> CheckoutResult:
         """Begin a run of an agent, whose grant may differ in some fields."""
         self.grant = replace(self.grant, **changed)
         self.checkout = Checkout(
@@ -85,7 +85,7 @@ class Desk:
         )  # fmt: skip
         return await self.checkout.fill()
 
-    async def check_in(self) -> CheckedIn:
+    async def check_in(self) -> CheckinResult:
         """As after a call of a tool."""
         assert self.checkout is not None
         return await self.checkout.check_in("Bash")
@@ -93,7 +93,7 @@ class Desk:
     async def notice(self, _paths: Iterable[str]) -> None:
         self.look()
 
-    async def suggest(self, change: Change) -> str:
+    async def suggest(self, change: CheckinProposal) -> str:
         self.suggested.append(change)
         return f"s{len(self.suggested)}"
 

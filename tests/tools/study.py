@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from parachuted.agents import Backend, Limits
-from parachuted.tasks import Outcome
+from parachuted.agents import Backend, RunLimits
+from parachuted.history import Undo
+from parachuted.tasks import RunOutcome
 from parachuted.testing import ScriptedBackend
-from parachuted.tools import Aftermath, Curator, Parts, Undo
-from parachuted.tools.hooked import Asker
+from parachuted.tools import Curator, CuratorParts, RunRecovery
+from parachuted.tools.agent_hooks import HookAsker
 from parachuted.vault import History, Store, VaultPath, VaultRoot
 from tests.bubbling.desk import Desk
 
-LIMITS = Limits(timeout_s=5, max_turns=12, max_cost_usd=0.25)
+LIMITS = RunLimits(timeout_s=5, max_turns=12, max_cost_usd=0.25)
 
 
 @dataclass
@@ -30,12 +31,12 @@ class Study(Desk):
         self.undo = Undo(
             store=self.store, objects=self.objects, history=self.history, bus=self.reconciler.bus, clock=self.clock, notice=self.notice
         )  # fmt: skip
-        self.parts = Parts(
+        self.parts = CuratorParts(
             store=self.store, objects=self.objects, index=self.index, history=self.history, state=self.state, watches=self.watches,
             reviews=self.reviews, causes=self.causes, queue=self.queue, bus=self.reconciler.bus, clock=self.clock, notice=self.notice,
         )  # fmt: skip
         self.curator = Curator(self.parts, self.backend, model=None, limits=LIMITS)
-        self.aftermath = Aftermath(
+        self.aftermath = RunRecovery(
             state=self.state,
             queue=self.queue,
             reviews=self.reviews,
@@ -45,7 +46,7 @@ class Study(Desk):
             clock=self.clock,
         )
 
-    def hook(self, asker: Asker) -> None:
+    def hook(self, asker: HookAsker) -> None:
         """From now on the curator asks these hooks."""
         self.curator = Curator(replace(self.parts, asker=asker), self.backend, model=None, limits=LIMITS)
 
@@ -68,7 +69,7 @@ class Study(Desk):
                 self.history.notice([write])
                 await self.look(change)
 
-    async def run(self, watcher: str) -> Outcome:
+    async def run(self, watcher: str) -> RunOutcome:
         """The watcher's task, from its beginning to its end."""
         task = self.queue.queued(f"{watcher}.md")
         assert task is not None

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from parachuted.agents import Called, Said, Tool, ToolResult, call_tool
-from parachuted.events.audit import AuditEvent
-from parachuted.tasks import Outcome, Task
+from parachuted.agents import TextStep, Tool, ToolCallStep, ToolResult, call_tool
+from parachuted.audit.events import AuditEvent
+from parachuted.tasks import RunOutcome, Task
 from parachuted.tools.audited import RunAudit
 
 NOON = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
@@ -51,8 +51,8 @@ def audit(kept):
 
 def test_the_begin_and_the_end_are_told_with_run_and_causes(kept, audit):
     audit.began()
-    audit.ended(Outcome(result="changed", reason="updated a.md"))
-    audit.ended(Outcome(result="failed", reason="it ran out of time"))
+    audit.ended(RunOutcome(result="changed", reason="updated a.md"))
+    audit.ended(RunOutcome(result="failed", reason="it ran out of time"))
 
     assert kept.told() == [
         ("agent_start", "agents.scripted", True),
@@ -68,8 +68,8 @@ async def test_each_call_is_told_once_whether_it_reached_a_tool_or_not(kept, aud
     calls = [("read", {"file_path": "a.md"}), ("read", {"file_path": "bad"}), ("read", {}), ("write", {"file_path": "x"})]
     results = [(name, arguments, await call_tool(tools, name, arguments)) for name, arguments in calls]
     for name, arguments, result in results:
-        audit.note(Called(tool=name, arguments=arguments, result=result))
-    audit.note(Said(text="done"))
+        audit.note(ToolCallStep(tool=name, arguments=arguments, result=result))
+    audit.note(TextStep(text="done"))
 
     assert kept.told() == [
         ("mcp_call", "curator.read", True),
@@ -90,7 +90,7 @@ async def test_a_call_in_which_a_tool_breaks_is_told_too(kept, audit):
 async def test_what_an_agent_names_may_be_anything(kept, audit):
     for path in ("\ud800", "x" * 10_000_000, 7, None):
         result = await call_tool(audit.tools([TOOL]), "y" * 1_000_000, {"file_path": path})
-        audit.note(Called(tool="y" * 1_000_000, arguments={"file_path": path}, result=result))
+        audit.note(ToolCallStep(tool="y" * 1_000_000, arguments={"file_path": path}, result=result))
 
     assert all(len(repr(event)) < 5_000 for event in kept.events)
     assert kept.events[0].paths == ["\\ud800"]

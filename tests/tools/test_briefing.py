@@ -11,22 +11,22 @@ from pathlib import Path
 import pytest
 
 from parachuted.agents import ChangedNote
-from parachuted.bubbling import Review
+from parachuted.bubbling import PendingChange
 from parachuted.tools.briefing import changed_note, changed_notes, prompt_for
-from parachuted.vault import Objects
+from parachuted.vault import ObjectStore
 
 A, B = b"# A\n\n## Facts\n\n- one\n", b"# A\n\n## Facts\n\n- two\n"
-REVIEW = Review(watcher="w.md", path="a.md", base=None, since=datetime(2026, 1, 5, tzinfo=UTC))
+REVIEW = PendingChange(watcher="w.md", path="a.md", base=None, since=datetime(2026, 1, 5, tzinfo=UTC))
 
 
 @pytest.fixture
-def objects(tmp_path: Path) -> Iterator[Objects]:
-    objects = Objects(tmp_path / "objects")
+def objects(tmp_path: Path) -> Iterator[ObjectStore]:
+    objects = ObjectStore(tmp_path / "objects")
     yield objects
     objects.close()
 
 
-def review(objects: Objects, before: bytes | None, after: bytes | None, **fields: object) -> Review:
+def review(objects: ObjectStore, before: bytes | None, after: bytes | None, **fields: object) -> PendingChange:
     base, present = (None if text is None else objects.put(text) for text in (before, after))
     return replace(REVIEW, base=base, reviewing=present or "", **fields)
 
@@ -41,25 +41,25 @@ def review(objects: Objects, before: bytes | None, after: bytes | None, **fields
         (A, None, "old.md", "deleted"),
     ],
 )
-def test_a_difference_has_its_kind(objects: Objects, before: bytes | None, after: bytes | None, source: str | None, kind: str):
+def test_a_difference_has_its_kind(objects: ObjectStore, before: bytes | None, after: bytes | None, source: str | None, kind: str):
     assert changed_note(review(objects, before, after, source=source), objects).kind == kind
 
 
-def test_a_difference_names_what_changed_as_a_person_would(objects: Objects):
+def test_a_difference_names_what_changed_as_a_person_would(objects: ObjectStore):
     note = changed_note(review(objects, A, B), objects)
 
     assert (note.path, note.units) == ("a.md", ("Facts",))
     assert note.diff == "--- a/a.md\n+++ b/a.md\n@@ -3,3 +3,3 @@\n ## Facts\n \n-- one\n+- two\n"
 
 
-def test_a_text_that_is_lost_is_told(objects: Objects):
+def test_a_text_that_is_lost_is_told(objects: ObjectStore):
     note = changed_note(replace(REVIEW, base="0" * 64, reviewing=objects.put(B)), objects)
 
     assert "no longer kept" in note.diff
     assert note.units == ()
 
 
-def test_of_many_differences_the_later_ones_are_named_only(objects: Objects):
+def test_of_many_differences_the_later_ones_are_named_only(objects: ObjectStore):
     reviews = [replace(review(objects, A, B), path=f"n{number:03}.md") for number in range(60)]
     notes = changed_notes(reviews, objects)
 
@@ -67,7 +67,7 @@ def test_of_many_differences_the_later_ones_are_named_only(objects: Objects):
     assert [note.path for note in notes] == [one.path for one in reviews]
 
 
-def test_all_differences_together_have_their_bound(objects: Objects):
+def test_all_differences_together_have_their_bound(objects: ObjectStore):
     reviews = [review(objects, None, b"- %d %s\n" % (number, b"x" * 7000)) for number in range(50)]
     notes = changed_notes(reviews, objects)
 

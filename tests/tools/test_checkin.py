@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.tools.checkin import CheckedIn, acts_of, is_in_lane, objection, too_many, twin_of
+from parachuted.tools.checkin import CheckinResult, acts_of, is_in_lane, objection, too_many, twin_of
 from tests.tools.desk import GARDENER
 
 TEXTS = st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from("123456"))
@@ -100,6 +100,6 @@ def test_twins_are_found_on_every_part_of_the_way(path: str, twin: str | None):
 
 
 def test_what_is_told_is_bounded():
-    words = CheckedIn(refused=tuple((f"{number}.md", "no") for number in range(1_000))).words()
+    words = CheckinResult(refused=tuple((f"{number}.md", "no") for number in range(1_000))).words()
     assert "(and 980 more that were not written)" in words
     assert len(words.splitlines()) == 21

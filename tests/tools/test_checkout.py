@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.audit.events import CALLER, AuditCaller
 from parachuted.errors import ActRefusedError, StorageFailedError
-from parachuted.events.audit import CALLER, Caller
 from parachuted.tools import checkout as checkouts
-from parachuted.tools.checkin import Act
+from parachuted.tools.checkin import CheckinAction
 from parachuted.tools.hostile_folder import HostileFolder
-from parachuted.vault import Intent, Store, Written, digest_of
+from parachuted.vault import Store, WriteIntent, WriteResult, digest_of
 from tests.tools.desk import NOON, Desk, at_desk, paths
 
 
@@ -110,11 +110,11 @@ async def test_what_a_shell_did_is_in_the_vault_as_that_run_by_the_one_writer(de
 
 async def test_nothing_is_written_twice(desk: Desk):
     await desk.open()
-    assert await desk.check_in() == checkouts.CheckedIn()
+    assert await desk.check_in() == checkouts.CheckinResult()
     desk.shell("Projects/roof.md", "# Roof\n")
     await desk.check_in()
 
-    assert await desk.check_in() == checkouts.CheckedIn()
+    assert await desk.check_in() == checkouts.CheckinResult()
     assert len(desk.history.writes_by("r1")) == 1
 
 
@@ -278,7 +278,7 @@ async def test_what_the_agent_wrote_while_its_last_text_was_merged_is_merged_nex
     desk.save("Projects/roof.md", "# Roof\n\nONE\n\ntwo\n\nthree\n\nfour\n")
     made = desk.checkout._made
 
-    def write(act: Act, data: bytes) -> Written:
+    def write(act: CheckinAction, data: bytes) -> WriteResult:
         written = made(act, data)
         desk.shell("Projects/roof.md", "# Roof\n\none\n\ntwo\n\nTHREE\n\nFOUR\n")
         return written
@@ -302,7 +302,7 @@ async def test_nobody_makes_a_note_watch_what_its_agent_may_not_read(desk: Desk)
 
 
 async def test_a_hook_that_objects_is_told_and_the_copy_is_as_the_vault(desk: Desk):
-    def ask(intent: Intent) -> None:
+    def ask(intent: WriteIntent) -> None:
         if intent.path == "Projects/roof.md":
             raise ActRefusedError("the roof is done")
 
@@ -333,13 +333,13 @@ async def test_nothing_is_written_while_it_could_not_be_recorded(desk: Desk):
 
 
 async def test_the_audit_knows_who_writes(desk: Desk):
-    told: list[Caller | None] = []
+    told: list[AuditCaller | None] = []
     desk.store._wrote = lambda _write: told.append(CALLER.get())
     await desk.open()
     desk.shell("Projects/roof.md", "x")
     await desk.check_in()
 
-    assert told == [Caller("agent", "gardener", "")]
+    assert told == [AuditCaller("agent", "gardener", "")]
     assert CALLER.get() is None
 
 
@@ -428,7 +428,7 @@ async def test_when_the_run_is_over_the_copy_is_gone_and_nothing_is_checked_in(d
     await desk.checkout.drop()
 
     assert list(desk.work.iterdir()) == []
-    assert await desk.check_in() == checkouts.CheckedIn()
+    assert await desk.check_in() == checkouts.CheckinResult()
     assert await desk.checkout.refresh() == ()
 
 

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from parachuted.keys import Glob, Grant
-from parachuted.tools.outside import copy_outside
+from parachuted.keys import AccessGrant, PathGlob
+from parachuted.tools.outside_copies import copy_outside
 from tests.tools.desk import Desk, at_desk
 
 SECRET = "CANARY-OF-ANOTHER-FILE"  # noqa: S105  what nobody else may see
@@ -144,7 +144,7 @@ def test_links_swapped_in_beside_the_vault_lead_no_copy_to_what_is_hidden(tmp_pa
     print(f"{rounds} copies from beside the vault against {swaps_of(tmp_path)} swaps: 0 bytes leaked")  # noqa: T201  a figure
 
 
-NOT_HIDDEN = Grant(alternatives=((tuple(map(Glob, ("Projects/**", "Daily/**", "Library/**"))),),))
+NOT_HIDDEN = AccessGrant(alternatives=((tuple(map(PathGlob, ("Projects/**", "Daily/**", "Library/**"))),),))
 
 
 def swaps_of(folder: Path) -> int:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from parachuted.access.origin import Origin
 from parachuted.access.origins import Origins
+from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.state import open_state
-from parachuted.tools.context_files import finished
 from parachuted.vault import digest_of, parse_note
 from tests.tools.conftest import OWN, Bench
 
@@ -182,7 +182,7 @@ async def test_who_is_cancelled_while_it_writes_goes_when_the_write_is_over():
         may_end.wait(10)
         ended.set()
 
-    writing = asyncio.get_running_loop().create_task(finished(write), name="writing")
+    writing = asyncio.get_running_loop().create_task(run_uninterrupted(write), name="writing")
     await asyncio.sleep(0)
     writing.cancel()
     await asyncio.sleep(0)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents import Finished, Job, Step, call_tool
+from parachuted.agents import Job, RunResult, Step, call_tool
 from parachuted.errors import AgentFailedError, AgentUnavailableError, HookRefusedError, StorageFailedError
 from parachuted.testing import Block, ScriptedBackend, say, use
 from parachuted.tools import Curator
@@ -255,7 +255,7 @@ async def test_an_agent_that_is_unavailable_has_the_run_wait(tmp_path: Path):
 
 
 async def test_a_run_that_is_tried_again_has_cost_what_all_its_attempts_did(tmp_path: Path):
-    spent = Finished(cost_usd=0.25, input_tokens=10, output_tokens=2, turns=1)
+    spent = RunResult(cost_usd=0.25, input_tokens=10, output_tokens=2, turns=1)
 
     class Failing:
         name = "failing"

@@ -7,23 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.tools.doctor import Doctor
-from parachuted.vault import Entry, History, Index, Objects, Store, VaultRoot
+from parachuted.tools.doctor import VaultDoctor
+from parachuted.vault import History, IndexEntry, ObjectStore, Store, VaultIndex, VaultRoot
 
 
 @pytest.fixture
 def doctor(vault: Path, home: Path):
-    objects, history, index = Objects(home / "objects"), History(home / "history.db"), Index()
+    objects, history, index = ObjectStore(home / "objects"), History(home / "history.db"), VaultIndex()
     store = Store(VaultRoot(vault), objects, history, lambda: datetime(2026, 1, 1, tzinfo=UTC))
-    yield Doctor(store, index), index
+    yield VaultDoctor(store, index), index
     store.close()
     history.close()
     objects.close()
 
 
-def put(vault: Path, index: Index, name: str, data: bytes) -> None:
+def put(vault: Path, index: VaultIndex, name: str, data: bytes) -> None:
     (vault / name).write_bytes(data)
-    index.set(name, Entry.of((vault / name).stat(), None))
+    index.set(name, IndexEntry.of((vault / name).stat(), None))
 
 
 async def test_a_malformed_note_is_listed_with_its_reason_and_a_good_one_is_not(doctor, vault: Path):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parachuted.errors import ConflictError, NotFoundError
-from parachuted.tools.move import FileNames, Moved, Mover, Rewriting
+from parachuted.tools.move import FileNames, LinkRewrites, Mover, MoveResult
 from parachuted.vault import Author, VaultPath, digest_of, links_in, parse_note, resolve
 from tests.tools.conftest import Bench
 
@@ -25,7 +25,7 @@ def files(bench: Bench) -> list[str]:
     return [str(path.relative_to(bench.vault)) for path in bench.vault.rglob("*") if path.is_file()]
 
 
-def move(bench: Bench, source: str, target: str, *, base: str | None = None, forbidden: str = "-") -> Moved:
+def move(bench: Bench, source: str, target: str, *, base: str | None = None, forbidden: str = "-") -> MoveResult:
     """As a caller does, with an index that knows each link."""
     known = files(bench)
     names = FileNames(known)
@@ -158,7 +158,7 @@ def test_every_link_means_the_same_note_as_before_and_no_other_byte_changes(note
     if target in notes:
         return
     before = FileNames(notes)
-    rewriting = Rewriting(source=source, target=target, before=before, after=before.moved(source, target))
+    rewriting = LinkRewrites(source=source, target=target, before=before, after=before.moved(source, target))
     for path, old in notes.items():
         note = parse_note(old.encode())
         new, left = rewriting.rewritten(note, path)

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.access.agent_config import SandboxConfig
+from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
-from parachuted.agents.job import Box, Called, Native, ToolResult
+from parachuted.agents.job import NativeTools, RunSandbox, ToolCallStep, ToolResult
+from parachuted.audit.events import AuditEvent
 from parachuted.errors import StorageFailedError
-from parachuted.events.audit import AuditEvent
-from parachuted.grants.agent_config import SandboxConfig
-from parachuted.grants.agent_grant import AgentGrant
-from parachuted.hooks import Decision, Occurrence
+from parachuted.hooks import HookDecision, HookEvent
 from parachuted.tasks import Task
+from parachuted.tools.agent_hooks import AgentHooks
 from parachuted.tools.audited import RunAudit
-from parachuted.tools.hooked import AgentHooks
 from parachuted.tools.native import call_objection, make_native
 from tests.tools.desk import GARDENER, NOON, Desk, at_desk, paths
 
@@ -40,20 +40,20 @@ class Hooks:
     """Answers what a test says, and remembers what it was asked."""
 
     def __init__(self) -> None:
-        self.asked: list[Occurrence] = []
-        self.answers: dict[str, Decision] = {}
+        self.asked: list[HookEvent] = []
+        self.answers: dict[str, HookDecision] = {}
 
     def wants(self, event: str) -> bool:
         return event in self.answers
 
-    async def ask(self, occurrence: Occurrence) -> Decision:
+    async def ask(self, occurrence: HookEvent) -> HookDecision:
         self.asked.append(occurrence)
         return self.answers[occurrence.event]
 
-    def tell(self, occurrence: Occurrence) -> None: ...
+    def tell(self, occurrence: HookEvent) -> None: ...
 
 
-def check(command: str, allowed: bool | tuple[str, ...]) -> str | None:  # noqa: FBT001  as grants/bash_rules.py
+def check(command: str, allowed: bool | tuple[str, ...]) -> str | None:  # noqa: FBT001  as access/bash_rules.py
     return None if allowed is True or (isinstance(allowed, tuple) and command.startswith(allowed)) else f"{command} is not allowed"
 
 
@@ -63,7 +63,7 @@ class Shell:
     def __init__(self, desk: Desk) -> None:
         self.desk, self.recorder, self.hooks = desk, Recorded(), Hooks()
 
-    async def open(self, grant: AgentGrant = GRANT) -> Native:
+    async def open(self, grant: Grant = GRANT) -> NativeTools:
         self.desk.grant = grant
         await self.desk.open()
         assert self.desk.checkout is not None
@@ -74,7 +74,7 @@ class Shell:
         self.audit = RunAudit(self.recorder, lambda: NOON, task, agent="gardener", backend="claude", module="garden")
         self.native = make_native(
             grant=grant,
-            box=Box(config=SandboxConfig(), work=self.desk.work, is_writable=True, home=self.desk.folder, sockets=self.desk.folder),
+            box=RunSandbox(config=SandboxConfig(), work=self.desk.work, is_writable=True, home=self.desk.folder, sockets=self.desk.folder),
             checkout=self.desk.checkout, taint=self.desk.taint,
             hooks=AgentHooks(asker=self.hooks, clock=lambda: NOON, vault=self.desk.vault, session_id="r1", agent="gardener"),
             audit=self.audit, check_command=check,
@@ -191,7 +191,7 @@ async def test_an_agent_without_network_fetches_nothing():
 
 async def test_hooks_see_the_tools_own_names_and_the_vaults_paths_and_may_refuse(shell: Shell):
     native = await shell.open()
-    shell.hooks.answers["tool.before"] = Decision(allowed=False, reason="not today")
+    shell.hooks.answers["tool.before"] = HookDecision(allowed=False, reason="not today")
     reason = await native.before("Edit", {"file_path": "/vault/Projects/roof.md", "old_string": "a"})
 
     assert reason == "a hook refused Edit, so nothing was done: not today"
@@ -202,7 +202,7 @@ async def test_hooks_see_the_tools_own_names_and_the_vaults_paths_and_may_refuse
 
 async def test_a_hook_that_wants_other_arguments_refuses_these(shell: Shell):
     native = await shell.open()
-    shell.hooks.answers["tool.before"] = Decision(updated_input={"command": "git status"})
+    shell.hooks.answers["tool.before"] = HookDecision(updated_input={"command": "git status"})
 
     assert '"git status"' in str(await native.before("Bash", {"command": "git log"}))
     assert await native.before("Bash", {"command": "git status"}) is None
@@ -210,7 +210,7 @@ async def test_a_hook_that_wants_other_arguments_refuses_these(shell: Shell):
 
 async def test_what_hooks_add_reaches_the_agent_after_the_call(shell: Shell):
     await shell.open()
-    shell.hooks.answers = {"tool.before": Decision(context=("mind the roof",)), "tool.after": Decision(context=("well done",))}
+    shell.hooks.answers = {"tool.before": HookDecision(context=("mind the roof",)), "tool.after": HookDecision(context=("well done",))}
 
     assert await shell.bash("git log") == "mind the roof\n\nwell done"
     before, after = shell.hooks.asked
@@ -220,7 +220,7 @@ async def test_what_hooks_add_reaches_the_agent_after_the_call(shell: Shell):
 
 async def test_an_answer_of_the_clis_own_tool_is_told_as_it_is_with_the_places_of_the_vault(shell: Shell):
     native = await shell.open()
-    shell.hooks.answers = {"tool.after": Decision()}
+    shell.hooks.answers = {"tool.after": HookDecision()}
     response = {"type": "text", "file": {"filePath": "/vault/Projects/roof.md", "content": "/vault/x", "numLines": 1}}
     await native.before("Read", {"file_path": "/vault/Projects/roof.md"})
     await native.after("Read", {"file_path": "/vault/Projects/roof.md"}, ToolResult(text="x", response=response))
@@ -234,8 +234,8 @@ async def test_each_call_is_told_to_the_audit_once(shell: Shell):
     arguments = {"file_path": "/vault/Projects/roof.md"}
     await native.before("Read", arguments)
     await native.after("Read", arguments, ToolResult(text="text"))
-    shell.audit.note(Called(tool="Read", arguments=arguments, result=ToolResult(text="text")))
-    shell.audit.note(Called(tool="Edit", arguments=arguments, result=ToolResult(text="no", is_error=True)))
+    shell.audit.note(ToolCallStep(tool="Read", arguments=arguments, result=ToolResult(text="text")))
+    shell.audit.note(ToolCallStep(tool="Edit", arguments=arguments, result=ToolResult(text="no", is_error=True)))
 
     told = [(event.target_endpoint, event.paths, event.success, event.run) for event in shell.recorder.events]
     assert told == [

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.vault.history import Author, History
-from parachuted.vault.objects import Objects
+from parachuted.vault.objects import ObjectStore
 from parachuted.vault.root import VaultRoot
 from parachuted.vault.store import Store
 
@@ -24,7 +24,7 @@ class Shelf:
 
     vault: Path
     root: VaultRoot
-    objects: Objects
+    objects: ObjectStore
     history: History
     store: Store
     agent: Author
@@ -49,7 +49,7 @@ class Shelf:
 
 @pytest.fixture
 def shelf(vault: Path, home: Path) -> Iterator[Shelf]:
-    root, objects, history = VaultRoot(vault), Objects(home / "objects"), History(home / "history.db")
+    root, objects, history = VaultRoot(vault), ObjectStore(home / "objects"), History(home / "history.db")
     store = Store(root, objects, history, lambda: NOW)
     agent = Author(by="agent:watch", run="r-1", causes=("c-1", "c-2"))
     yield Shelf(vault=vault, root=root, objects=objects, history=history, store=store, agent=agent, now=NOW)

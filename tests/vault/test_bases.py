@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parachuted.vault import Author, Bases, Objects, VaultPath, digest_of
+from parachuted.vault import Author, KnownBases, ObjectStore, VaultPath, digest_of
 from tests.vault.conftest import Shelf
 
 NOTE = VaultPath("Shop/a.md")
@@ -41,9 +41,9 @@ def test_names_that_are_no_utf8_are_remembered_and_a_restart_forgets_none(shelf:
     path = "Shop/\udcff.md"
     shelf.store.bases.see([(path, b"one\n")])
     shelf.objects.close()
-    again = Objects(home / "objects")
+    again = ObjectStore(home / "objects")
     try:
-        assert Bases(again, shelf.history).text(path, digest_of(b"one\n")) == b"one\n"
+        assert KnownBases(again, shelf.history).text(path, digest_of(b"one\n")) == b"one\n"
         again.forget_seen([digest_of(b"one\n")])
         assert again.has_stood(path, digest_of(b"one\n"))
     finally:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import NotFoundError, StorageFailedError
-from parachuted.vault import AppendToSection, Edits, Recovery, VaultPath, Wish, Written, digest_of
+from parachuted.vault import AppendToSection, EditBatch, EditRequest, Recovery, VaultPath, WriteResult, digest_of
 from tests.vault.conftest import Shelf
 from tests.vault.rig.shim import KILLED, Shim, failing, killing
 from tests.vault.rig.work import ME, Place, now
@@ -16,9 +16,9 @@ NEW = NOTE + b"- two\n"
 NAMES = ("a.md", "b.md", "Sub/c.md")
 
 
-def edits(shelf: Shelf, *names: str, section: str = "Facts") -> list[Edits]:
-    wish = Wish(edit=AppendToSection(section=section, content="- two"))
-    return [Edits(path=shelf.root.resolve(name), wishes=[wish], author=shelf.agent) for name in names]
+def edits(shelf: Shelf, *names: str, section: str = "Facts") -> list[EditBatch]:
+    wish = EditRequest(edit=AppendToSection(section=section, content="- two"))
+    return [EditBatch(path=shelf.root.resolve(name), wishes=[wish], author=shelf.agent) for name in names]
 
 
 def fill(shelf: Shelf) -> None:
@@ -42,18 +42,18 @@ def test_what_cannot_be_done_to_one_note_is_told_of_that_one_alone(shelf: Shelf)
     wishes = [*edits(shelf, "a.md"), *edits(shelf, "missing.md"), *edits(shelf, "b.md", section="None"), *edits(shelf, "Sub/c.md")]
     answers = [one for (one,) in shelf.store.edit_many(wishes)]
 
-    assert [type(one) for one in answers] == [Written, NotFoundError, NotFoundError, Written]
+    assert [type(one) for one in answers] == [WriteResult, NotFoundError, NotFoundError, WriteResult]
     assert [shelf.text(name).encode() for name in NAMES] == [NEW, NOTE, NEW]
 
 
 def test_two_names_of_one_note_lose_nothing(shelf: Shelf):
     fill(shelf)
     (shelf.vault / "link.md").symlink_to("a.md")
-    wish = Wish(edit=AppendToSection(section="Facts", content="- two"))
-    notes = [Edits(path=VaultPath(name), wishes=[wish], author=shelf.agent) for name in ("a.md", "link.md")]
+    wish = EditRequest(edit=AppendToSection(section="Facts", content="- two"))
+    notes = [EditBatch(path=VaultPath(name), wishes=[wish], author=shelf.agent) for name in ("a.md", "link.md")]
     answers = [one for (one,) in shelf.store.edit_many(notes)]
 
-    assert [type(one) for one in answers] == [Written, Written]
+    assert [type(one) for one in answers] == [WriteResult, WriteResult]
     assert shelf.text("a.md").encode() == NEW + b"- two\n"
 
 
@@ -64,7 +64,7 @@ def test_a_note_that_a_program_is_saving_does_not_hold_up_what_is_right_with_the
         saving.flush()
         answers = [one for (one,) in shelf.store.edit_many(edits(shelf, "a.md", "b.md"))]
 
-    assert [type(one) for one in answers] == [Written, Written]
+    assert [type(one) for one in answers] == [WriteResult, WriteResult]
     assert shelf.text("a.md") == NOTE.decode() + "- a person's\n- two\n"
 
 
@@ -81,7 +81,7 @@ def test_a_note_whose_swap_fails_keeps_its_text_and_the_others_are_written(shelf
     monkeypatch.setattr(os, "unlink", unlink)
     answers = [one for (one,) in shelf.store.edit_many(edits(shelf, *NAMES))]
 
-    assert [type(one) for one in answers] == [Written, Written, StorageFailedError]
+    assert [type(one) for one in answers] == [WriteResult, WriteResult, StorageFailedError]
     assert [shelf.text(name).encode() for name in NAMES] == [NEW, NEW, NOTE]
     assert shelf.names() == sorted(NAMES)
     assert shelf.store.trouble is not None
@@ -110,9 +110,9 @@ def test_killed_at_any_call_each_note_is_old_or_new_by_itself_and_recovery_leave
 def _killed(place: Place, at: int) -> int:
     pid = os.fork()
     if not pid:
-        wish = Wish(edit=AppendToSection(section="Facts", content="- two"))
+        wish = EditRequest(edit=AppendToSection(section="Facts", content="- two"))
         with place.opened() as opened:
             Shim(at, killing).install()
-            opened.store.edit_many([Edits(path=VaultPath(name), wishes=[wish], author=ME) for name in NAMES])
+            opened.store.edit_many([EditBatch(path=VaultPath(name), wishes=[wish], author=ME) for name in NAMES])
             os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

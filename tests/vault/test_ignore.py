@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from parachuted.vault.ignore import Ignore
+from parachuted.vault.ignore import IgnoreRules
 
 SCRAP = [
     *(".~tmp", "~syncthing~note.md.tmp", ".goutputstream-X1Y2Z3", ".#note.md", "#note.md#", ".note.md.swp", "note.md.swx", "4913"),
@@ -21,8 +21,8 @@ CONFLICT_COPIES = [
 
 @pytest.mark.parametrize("name", [*SCRAP, ".DS_Store", ".gitignore", ".agents", ".hidden.md"])
 def test_what_editors_and_sync_programs_leave_is_ignored(name):
-    assert Ignore().file("", name)
-    assert Ignore().file("Projects/a", name)
+    assert IgnoreRules().file("", name)
+    assert IgnoreRules().file("Projects/a", name)
 
 
 @pytest.mark.parametrize(
@@ -42,23 +42,23 @@ def test_what_editors_and_sync_programs_leave_is_ignored(name):
     ],
 )
 def test_a_persons_files_are_not(name):
-    assert not Ignore().file("", name)
-    assert not Ignore().file("Projects/a", name)
+    assert not IgnoreRules().file("", name)
+    assert not IgnoreRules().file("Projects/a", name)
 
 
 @pytest.mark.parametrize("name", [".git", ".obsidian", ".versions", ".tombstones", ".stfolder", ".trash", ".parachuteignore"])
 def test_dot_folders_are_ignored(name):
-    assert Ignore().folder("", name)
-    assert Ignore().folder("Daily", name)
+    assert IgnoreRules().folder("", name)
+    assert IgnoreRules().folder("Daily", name)
 
 
 @pytest.mark.parametrize("name", [".agents", "Projects", "4913", "a~"])
 def test_the_agents_folder_and_ordinary_ones_are_not(name):
-    assert not Ignore().folder("Daily", name)
+    assert not IgnoreRules().folder("Daily", name)
 
 
 def test_a_pattern_holds_for_files_and_for_folders():
-    ignore = Ignore("*.pdf\nPrivate/\n/top.md\n")
+    ignore = IgnoreRules("*.pdf\nPrivate/\n/top.md\n")
     assert ignore.file("a/b", "x.pdf")
     assert ignore.folder("", "Private")
     assert ignore.folder("a", "Private")
@@ -69,19 +69,19 @@ def test_a_pattern_holds_for_files_and_for_folders():
 
 
 def test_a_later_line_with_an_exclamation_mark_takes_one_back():
-    ignore = Ignore("*.md\n!kept.md\n")
+    ignore = IgnoreRules("*.md\n!kept.md\n")
     assert ignore.file("", "other.md")
     assert not ignore.file("", "kept.md")
 
 
 def test_an_exclamation_mark_does_not_take_back_what_is_always_ignored():
-    ignore = Ignore("!.git\n!*.swp\n")
+    ignore = IgnoreRules("!.git\n!*.swp\n")
     assert ignore.folder("", ".git")
     assert ignore.file("", "a.swp")
 
 
 def test_comments_blank_lines_and_windows_line_ends_are_understood():
-    ignore = Ignore("# mine\r\n\r\n*.pdf\r\nlast")
+    ignore = IgnoreRules("# mine\r\n\r\n*.pdf\r\nlast")
     assert ignore.file("", "x.pdf")
     assert ignore.file("", "last")
     assert not ignore.file("", "# mine")
@@ -89,7 +89,7 @@ def test_comments_blank_lines_and_windows_line_ends_are_understood():
 
 
 def test_a_line_that_is_no_rule_is_passed_over_and_the_first_is_named():
-    ignore = Ignore("*.pdf\n!\n***a*b*c*d*e\n*.log\n")
+    ignore = IgnoreRules("*.pdf\n!\n***a*b*c*d*e\n*.log\n")
     assert ignore.file("", "x.pdf")
     assert ignore.file("", "x.log")
     assert ignore.problem is not None
@@ -100,18 +100,18 @@ def test_a_line_that_is_no_rule_is_passed_over_and_the_first_is_named():
     ("line", "is_rule"), [("*a*b*", True), ("*a*b*c*", False), ("*/*/*/*", True), ("*/*/*/*/*", False), ("**/a", True)]
 )
 def test_a_line_has_as_many_stars_as_can_be_matched_fast(line, is_rule):
-    assert (Ignore(line).problem is None) == is_rule
+    assert (IgnoreRules(line).problem is None) == is_rule
 
 
 def test_no_rule_takes_long():
-    ignore = Ignore("*a*a*b\n**/x*a*a*b\n")
+    ignore = IgnoreRules("*a*a*b\n**/x*a*a*b\n")
     start = time.process_time()
     ignore.file("/".join(["a" * 100] * 10), "a" * 255)
     assert time.process_time() - start < 1
 
 
 def test_the_file_ends_after_a_thousand_lines():
-    ignore = Ignore("\n".join(["#"] * 999 + ["a.md", "b.md"]))
+    ignore = IgnoreRules("\n".join(["#"] * 999 + ["a.md", "b.md"]))
     assert ignore.file("", "a.md")
     assert not ignore.file("", "b.md")
     assert ignore.problem == ".parachuteignore has 1001 lines; those after line 1000 are not applied"

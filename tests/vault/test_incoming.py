@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import ConflictError, NotFoundError, PathRefusedError, StorageFailedError
-from parachuted.vault import Incoming, Recovery, VaultPath
+from parachuted.vault import IncomingFile, Recovery, VaultPath
 from parachuted.vault.incoming import keep_open
 from tests.vault.conftest import Shelf
 
@@ -22,7 +22,7 @@ def digest(data: bytes) -> str:
 
 def come(shelf: Shelf, *pieces: bytes) -> str:
     """Keep a content that comes in these pieces; returns its digest."""
-    with Incoming(shelf.objects) as incoming:
+    with IncomingFile(shelf.objects) as incoming:
         for piece in pieces:
             incoming.write(piece)
         incoming.keep()
@@ -40,7 +40,7 @@ def test_what_came_in_pieces_is_kept_as_one_content(shelf: Shelf):
 
 
 def test_what_is_not_kept_is_gone(shelf: Shelf):
-    with Incoming(shelf.objects) as incoming:
+    with IncomingFile(shelf.objects) as incoming:
         incoming.write(b"half")
         assert len(unfinished(shelf)) == 1
 
@@ -50,11 +50,11 @@ def test_what_is_not_kept_is_gone(shelf: Shelf):
 
 def test_a_content_that_was_kept_before_is_not_taken_for_new_and_a_damaged_one_is_mended(shelf: Shelf):
     shelf.objects.put(b"known")
-    with Incoming(shelf.objects) as incoming:
+    with IncomingFile(shelf.objects) as incoming:
         incoming.write(b"known")
         assert incoming.keep() is False
     shelf.objects._place(digest(b"known")).write_bytes(b"kno")
-    with Incoming(shelf.objects) as incoming:
+    with IncomingFile(shelf.objects) as incoming:
         incoming.write(b"known")
         assert incoming.keep() is True
 
@@ -63,7 +63,7 @@ def test_a_content_that_was_kept_before_is_not_taken_for_new_and_a_damaged_one_i
 
 
 def test_what_a_kill_left_is_swept_at_the_next_start(shelf: Shelf):
-    incoming = Incoming(shelf.objects)
+    incoming = IncomingFile(shelf.objects)
     incoming.write(b"half")
     os.close(incoming._descriptor)
 
@@ -76,7 +76,7 @@ def test_a_disk_that_is_full_is_said_by_name(shelf: Shelf, monkeypatch):
     def full(*_given: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with Incoming(shelf.objects) as incoming:
+    with IncomingFile(shelf.objects) as incoming:
         monkeypatch.setattr(os, "write", full)
         with pytest.raises(StorageFailedError, match="No space left"):
             incoming.write(b"x")
@@ -155,7 +155,7 @@ def test_large_files_come_are_replaced_and_go_in_constant_memory(shelf: Shelf, t
     size = (200 if torture else 16) << 20
     piece = os.urandom(1 << 20)
     tracemalloc.start()
-    with Incoming(shelf.objects) as incoming:
+    with IncomingFile(shelf.objects) as incoming:
         for _ in range(size >> 20):
             incoming.write(piece)
         incoming.keep()

@@ -7,30 +7,30 @@ import os
 
 import pytest
 
-from parachuted.vault.index import Entry, Index, Snapshot
+from parachuted.vault.index import IndexEntry, IndexSnapshot, VaultIndex
 
 LATIN_1 = os.fsdecode(b"caf\xe9.md")
 
 
-def entry(number: int, digest: str | None = None) -> Entry:
-    return Entry(mtime_ns=number, ctime_ns=number, size=number, inode=number, digest=digest)
+def entry(number: int, digest: str | None = None) -> IndexEntry:
+    return IndexEntry(mtime_ns=number, ctime_ns=number, size=number, inode=number, digest=digest)
 
 
-def index_of(*paths: str) -> Index:
-    index = Index()
+def index_of(*paths: str) -> VaultIndex:
+    index = VaultIndex()
     for number, path in enumerate(paths):
         index.set(path, entry(number))
     return index
 
 
-def held(index: Index | None) -> dict[str, Entry | None]:
+def held(index: VaultIndex | None) -> dict[str, IndexEntry | None]:
     assert index is not None
     return {path: index.get(path) for path in index.paths()}
 
 
 @pytest.fixture
 def snapshot(home):
-    snapshot = Snapshot(home)
+    snapshot = IndexSnapshot(home)
     yield snapshot
     snapshot.close()
 
@@ -44,7 +44,7 @@ def test_what_was_set_is_there_until_it_is_set_to_nothing():
 
 
 def test_forgetting_what_was_never_known_changes_nothing():
-    index = Index()
+    index = VaultIndex()
     index.set("nowhere/a.md", None)
     index.drop_folder("nowhere")
     assert (len(index), index.all_folders(), list(index.files("nowhere"))) == (0, [""], [])
@@ -96,7 +96,7 @@ def test_a_snapshot_brings_back_files_of_every_name_and_empty_folders(snapshot, 
     index = index_of("a.md", "🌱/b.md", LATIN_1)
     index.add_folder("empty/er")
     snapshot.save(index)
-    loaded = Snapshot(home).load()
+    loaded = IndexSnapshot(home).load()
     assert held(loaded) == held(index)
     assert set(loaded.all_folders()) == set(index.all_folders())
 
@@ -111,17 +111,17 @@ def test_what_was_appended_is_replayed_and_a_new_snapshot_empties_the_log(snapsh
     index.set("a.md", None)
     index.set("c/d.md", entry(7, "aa"))
     snapshot.append([("a.md", None), ("c/d.md", entry(7, "aa"))], index)
-    assert held(Snapshot(home).load()) == {"b.md": entry(1), "c/d.md": entry(7, "aa")}
+    assert held(IndexSnapshot(home).load()) == {"b.md": entry(1), "c/d.md": entry(7, "aa")}
     snapshot.save(index)
     assert not (home / "snapshot.log").exists()
-    assert held(Snapshot(home).load()) == {"b.md": entry(1), "c/d.md": entry(7, "aa")}
+    assert held(IndexSnapshot(home).load()) == {"b.md": entry(1), "c/d.md": entry(7, "aa")}
 
 
 def test_folders_with_a_context_file_are_known_without_looking_through_the_others(snapshot, home):
     index = index_of("b/AGENTS.md", "b/c/CLAUDE.md", "a/note.md", "AGENTS.md", "b/CLAUDE.md")
     assert index.context_folders() == ["", "b", "b/c"]
     snapshot.save(index)
-    loaded = Snapshot(home).load()
+    loaded = IndexSnapshot(home).load()
     assert loaded is not None
     assert loaded.context_folders() == ["", "b", "b/c"]
     for path in ("b/AGENTS.md", "b/c/CLAUDE.md", "AGENTS.md", "nowhere/AGENTS.md"):
@@ -135,7 +135,7 @@ def test_what_was_told_of_context_files_is_out_of_date_only_when_one_comes_goes_
     index = index_of("b/AGENTS.md")
     version = index.contexts_version
     index.set("b/note.md", entry(5))
-    index.set("b/AGENTS.md", Entry(9, 9, index.get("b/AGENTS.md").size, 9, "another"))
+    index.set("b/AGENTS.md", IndexEntry(9, 9, index.get("b/AGENTS.md").size, 9, "another"))
     index.set("c/CLAUDE.md", None)
     index.drop_folder("nowhere")
     assert index.contexts_version == version
@@ -153,10 +153,10 @@ def test_what_was_told_of_context_files_is_out_of_date_only_when_one_comes_goes_
 
 
 def test_a_line_that_a_crash_cut_short_spoils_neither_the_ones_before_nor_the_ones_after(snapshot, home):
-    snapshot.save(Index())
+    snapshot.save(VaultIndex())
     (home / "snapshot.log").write_bytes(b'["a.md", [1, 1, 1, 1, null]]\n["b.md", [2, 2')
-    snapshot.append([("c.md", entry(3))], Index())
-    assert held(Snapshot(home).load()) == {"a.md": entry(1), "c.md": entry(3)}
+    snapshot.append([("c.md", entry(3))], VaultIndex())
+    assert held(IndexSnapshot(home).load()) == {"a.md": entry(1), "c.md": entry(3)}
 
 
 def test_a_log_that_has_grown_too_long_becomes_a_snapshot(snapshot, home):
@@ -164,7 +164,7 @@ def test_a_log_that_has_grown_too_long_becomes_a_snapshot(snapshot, home):
     (home / "snapshot.log").write_bytes(b"\n" * (8 << 20))
     snapshot.append([("a.md", entry(0))], index)
     assert not (home / "snapshot.log").exists()
-    assert held(Snapshot(home).load()) == held(index)
+    assert held(IndexSnapshot(home).load()) == held(index)
 
 
 def test_a_snapshot_cut_at_any_byte_is_set_aside_and_said(snapshot, home):
@@ -173,7 +173,7 @@ def test_a_snapshot_cut_at_any_byte_is_set_aside_and_said(snapshot, home):
     whole = base.read_bytes()
     for length in range(len(whole)):
         base.write_bytes(whole[:length])
-        again = Snapshot(home)
+        again = IndexSnapshot(home)
         assert again.load() is None, length
         assert again.problem is not None
         assert (home / "snapshot.garbled").read_bytes() == whole[:length]
@@ -186,7 +186,7 @@ def test_a_snapshot_with_any_byte_changed_is_not_believed(snapshot, home):
     whole = (home / "snapshot.json").read_bytes()
     for place in range(len(whole)):
         (home / "snapshot.json").write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        again = Snapshot(home)
+        again = IndexSnapshot(home)
         assert again.load() is None or held(again.load()) == held(index), place
 
 
@@ -194,7 +194,7 @@ def test_a_snapshot_with_any_byte_changed_is_not_believed(snapshot, home):
 def test_a_garbled_log_never_stops_the_start(snapshot, home, line):
     snapshot.save(index_of("a.md"))
     (home / "snapshot.log").write_bytes(line + b"\n")
-    again = Snapshot(home)
+    again = IndexSnapshot(home)
     loaded = again.load()
     assert again.problem is not None if loaded is None else held(loaded) == {"a.md": entry(0)}
 
@@ -205,16 +205,16 @@ def test_a_save_that_fails_leaves_the_last_one_and_nothing_half_written(snapshot
     with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
         snapshot.save(index_of("b.md"))
     assert not (home / "snapshot.tmp").is_symlink()
-    assert held(Snapshot(home).load()) == {"a.md": entry(0)}
+    assert held(IndexSnapshot(home).load()) == {"a.md": entry(0)}
 
 
 def test_a_folder_s_version_grows_with_what_is_directly_in_it_and_with_nothing_else():
-    index = Index()
-    index.set("a/one.md", Entry(1, 1, 1, 1, None))
-    index.set("b/two.md", Entry(1, 1, 1, 2, None))
+    index = VaultIndex()
+    index.set("a/one.md", IndexEntry(1, 1, 1, 1, None))
+    index.set("b/two.md", IndexEntry(1, 1, 1, 2, None))
     first, second, whole = index.version_of("a"), index.version_of("b"), index.version
 
-    index.set("a/one.md", Entry(2, 2, 2, 1, None))
+    index.set("a/one.md", IndexEntry(2, 2, 2, 1, None))
 
     assert index.version_of("a") > first
     assert index.version > whole

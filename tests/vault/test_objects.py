@@ -8,7 +8,7 @@ import os
 import pytest
 
 from parachuted.errors import StorageFailedError
-from parachuted.vault.objects import Objects
+from parachuted.vault.objects import ObjectStore
 from parachuted.vault.root import digest_of
 
 DATA = b"what an agent replaced\r\n\xff"
@@ -21,7 +21,7 @@ def folder(home):
 
 @pytest.fixture
 def objects(folder):
-    objects = Objects(folder)
+    objects = ObjectStore(folder)
     yield objects
     objects.close()
 
@@ -42,7 +42,7 @@ def test_what_was_put_is_had_back_also_by_the_next_process(objects, folder, data
     digest = objects.put(data)
     assert digest == digest_of(data)
     objects.close()
-    again = Objects(folder)
+    again = ObjectStore(folder)
     try:
         assert again.get(digest) == data
         assert digest in again
@@ -136,7 +136,7 @@ def test_a_garbled_seen_db_is_begun_anew_and_costs_no_text_that_was_put(objects,
     digest = objects.put(DATA)
     objects.close()
     (folder / "seen.db").write_bytes(b"garbled" * 1000)
-    again = Objects(folder)
+    again = ObjectStore(folder)
     try:
         assert again.get(digest) == DATA
         again.see([(digest_of(b"1"), b"1")])

@@ -6,26 +6,26 @@ import os
 
 import pytest
 
-from parachuted.vault.ignore import Ignore
-from parachuted.vault.index import Entry, Index
+from parachuted.vault.ignore import IgnoreRules
+from parachuted.vault.index import IndexEntry, VaultIndex
 from parachuted.vault.root import VaultRoot
+from parachuted.vault.scan_findings import ScanFindings
 from parachuted.vault.scanner import Scanner
-from parachuted.vault.seen import Scan
 
-UNREAD = Entry(mtime_ns=1, ctime_ns=1, size=1, inode=1, digest=None)
+UNREAD = IndexEntry(mtime_ns=1, ctime_ns=1, size=1, inode=1, digest=None)
 
 
 @pytest.fixture
 def index():
-    return Index()
+    return VaultIndex()
 
 
 @pytest.fixture
 def scanner(vault, index):
-    return Scanner(VaultRoot(vault), index, Ignore(), settle_s=60)
+    return Scanner(VaultRoot(vault), index, IgnoreRules(), settle_s=60)
 
 
-def kinds(scan: Scan) -> dict[str, str]:
+def kinds(scan: ScanFindings) -> dict[str, str]:
     return {seen.path: "gone" if seen.new is None else "new" if seen.old is None else "changed" for seen in scan.seen}
 
 
@@ -62,7 +62,7 @@ def test_no_more_than_a_moment_is_waited_by_default(vault, index):
     fill(vault, "a.md")
     at = (vault / "a.md").stat().st_mtime_ns - 10**9
     os.utime(vault / "a.md", ns=(at, at))
-    assert kinds(Scanner(VaultRoot(vault), index, Ignore()).walk()) == {"a.md": "new"}
+    assert kinds(Scanner(VaultRoot(vault), index, IgnoreRules()).walk()) == {"a.md": "new"}
 
 
 def test_a_path_that_is_refused_or_ignored_is_not_looked_at(scanner, vault, tmp_path):
@@ -108,15 +108,15 @@ def test_new_rules_hold_for_known_files_from_the_next_walk_over_everything(scann
     fill(vault, "a.pdf", "b/c.pdf", "d.md")
     scanner.walk()
     for path in ("a.pdf", "b/c.pdf", "d.md"):
-        index.set(path, Entry.of((vault / path).stat(), None))
-    scanner.ignore = Ignore("*.pdf")
+        index.set(path, IndexEntry.of((vault / path).stat(), None))
+    scanner.ignore = IgnoreRules("*.pdf")
     assert kinds(scanner.walk("b")) == {"b/c.pdf": "gone"}
     assert kinds(scanner.walk()) == {"a.pdf": "gone", "b/c.pdf": "gone"}
-    assert scanner.walk() == Scan()
+    assert scanner.walk() == ScanFindings()
 
 
 def test_a_path_is_ignored_by_its_own_name_or_by_any_folder_on_the_way(scanner):
-    scanner.ignore = Ignore("Private/")
+    scanner.ignore = IgnoreRules("Private/")
     assert [scanner.ignored(path) for path in ("a/b.md~", "Private/a/b.md", "a/Private/b.md", ".git/x/y.md")] == [True] * 4
     assert [scanner.ignored(path) for path in ("a/b.md", "Private.md", ".agents/a.md")] == [False] * 3
     assert scanner.ignored_folder("a/.git/hooks")

@@ -13,7 +13,7 @@ import pytest
 from parachuted.errors import ConflictError, NotFoundError, PathRefusedError, StorageFailedError
 from parachuted.vault import swap
 from parachuted.vault.edits import AppendToSection, ReplaceAll, ReplaceSection, SetKey
-from parachuted.vault.late import is_being_written
+from parachuted.vault.late_writes import is_being_written
 from parachuted.vault.paths import VaultPath
 from parachuted.vault.root import digest_of
 

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from parachuted.errors import StorageFailedError
-from parachuted.vault.texts import Texts
+from parachuted.vault.texts import TextStore
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def path(home):
 
 @pytest.fixture
 def texts(path):
-    texts = Texts(path)
+    texts = TextStore(path)
     yield texts
     texts.close()
 
@@ -26,7 +26,7 @@ def texts(path):
 def test_what_was_put_is_had_back_byte_for_byte_also_after_a_restart(texts, path):
     texts.put([("one", b"\xff\x00\r\n"), ("empty", b"")])
     texts.close()
-    again = Texts(path)
+    again = TextStore(path)
     try:
         assert (again.get("one"), again.get("empty"), again.get("none")) == (b"\xff\x00\r\n", b"", None)
         assert "one" in again
@@ -57,7 +57,7 @@ def test_all_but_the_wanted_are_forgotten_each_time(texts):
 @pytest.mark.parametrize("garbage", [b"not a database, but long enough to be taken for one" * 100, b"SQLite format 3\0" + b"\xff" * 4096])
 def test_a_garbled_file_is_begun_anew(path, garbage):
     path.write_bytes(garbage)
-    texts = Texts(path)
+    texts = TextStore(path)
     try:
         texts.put([("one", b"1")])
         assert texts.get("one") == b"1"
@@ -68,7 +68,7 @@ def test_a_garbled_file_is_begun_anew(path, garbage):
 def test_a_garbled_file_takes_its_journal_along(path):
     for suffix in ("", "-wal", "-shm"):
         path.with_name(f"{path.name}{suffix}").write_bytes(b"\xff" * 8192)
-    texts = Texts(path)
+    texts = TextStore(path)
     try:
         texts.put([("two", b"2")])
         assert texts.get("two") == b"2"
@@ -80,7 +80,7 @@ def test_a_garbled_file_takes_its_journal_along(path):
 def test_a_disk_that_refuses_a_new_file_is_said(tmp_path):
     (tmp_path / "seen.db").mkdir()
     with pytest.raises(StorageFailedError, match=r"seen\.db"):
-        Texts(tmp_path / "seen.db")
+        TextStore(tmp_path / "seen.db")
 
 
 def test_a_file_garbled_while_in_use_reads_as_nothing_kept_until_it_is_begun_anew(texts, path):
@@ -88,7 +88,7 @@ def test_a_file_garbled_while_in_use_reads_as_nothing_kept_until_it_is_begun_ane
     texts.close()
     whole = path.read_bytes()
     path.write_bytes(whole[:4096] + os.urandom(len(whole) - 4096))
-    again = Texts(path)
+    again = TextStore(path)
     try:
         assert again.get("7") is None
         assert "7" not in again

@@ -7,13 +7,13 @@ import pytest
 from parachuted.vault.history import Author
 from parachuted.vault.paths import VaultPath
 from parachuted.vault.root import digest_of
-from parachuted.vault.trail import Version, trail_of, version_named
+from parachuted.vault.trail import TextVersion, trail_of, version_named
 
 A, B, C = VaultPath("a.md"), VaultPath("b.md"), VaultPath("c.md")
 AGENT = Author(by="curator", run="r-1", causes=("c-1",))
 
 
-def texts(versions: list[Version], *known: str) -> list[str]:
+def texts(versions: list[TextVersion], *known: str) -> list[str]:
     """For each version its text, by whom, and where."""
     names = {digest_of(text.encode()): text for text in known}
     return [f"{names.get(one.digest, '-')} {one.by} {one.path}" for one in versions]

@@ -9,11 +9,11 @@ import time
 
 import pytest
 
-from parachuted.vault.ignore import Ignore
-from parachuted.vault.index import Index
+from parachuted.vault.ignore import IgnoreRules
+from parachuted.vault.index import VaultIndex
 from parachuted.vault.root import VaultRoot
-from parachuted.vault.seen import Scan
-from parachuted.vault.walk import Walk
+from parachuted.vault.scan_findings import ScanFindings
+from parachuted.vault.walk import VaultWalk
 
 LATIN_1 = os.fsdecode(b"caf\xe9.md")
 
@@ -22,11 +22,11 @@ class Looks:
     """Walks one vault and remembers what they find."""
 
     def __init__(self, vault) -> None:
-        self.root, self.index, self.ignore, self.entered = VaultRoot(vault), Index(), Ignore(), []
+        self.root, self.index, self.ignore, self.entered = VaultRoot(vault), VaultIndex(), IgnoreRules(), []
 
-    def walk(self, folder: str = "", *, is_strict: bool = False) -> Scan:
-        scan = Scan()
-        walk = Walk(
+    def walk(self, folder: str = "", *, is_strict: bool = False) -> ScanFindings:
+        scan = ScanFindings()
+        walk = VaultWalk(
             root=self.root, index=self.index, ignore=self.ignore, scan=scan, enter=self.entered.append, settle_ns=0, is_strict=is_strict
         )  # fmt: skip
         walk.below(folder)
@@ -48,7 +48,7 @@ def looks(vault):
     return Looks(vault)
 
 
-def kinds(scan: Scan) -> dict[str, str]:
+def kinds(scan: ScanFindings) -> dict[str, str]:
     return {seen.path: "gone" if seen.new is None else "new" if seen.old is None else "changed" for seen in scan.seen}
 
 
@@ -70,7 +70,7 @@ def test_everything_in_a_new_vault_is_new_in_every_kind_of_name(looks, vault):
 def test_a_vault_as_known_has_nothing_to_say(looks, vault):
     fill(vault, "a.md", "b/c/d.md", "p.png")
     looks.learn()
-    assert looks.walk() == Scan()
+    assert looks.walk() == ScanFindings()
 
 
 def test_new_changed_and_gone_are_told_apart(looks, vault):
@@ -149,7 +149,7 @@ def test_names_that_cannot_be_watched_are_reported_as_they_can_be_shown(looks, v
 
 
 def test_ignored_files_and_folders_are_passed_over_without_a_word(looks, vault):
-    looks.ignore = Ignore("*.pdf\nPrivate/\n")
+    looks.ignore = IgnoreRules("*.pdf\nPrivate/\n")
     fill(vault, "a.md", "a.md~", ".hidden", ".git/config.md", "x.pdf", "Private/y.md", "b/4913")
     scan = looks.walk()
     assert (set(kinds(scan)), scan.new_folders, scan.problems) == ({"a.md"}, ["b"], {})
@@ -158,7 +158,7 @@ def test_ignored_files_and_folders_are_passed_over_without_a_word(looks, vault):
 def test_known_files_are_held_against_new_rules_only_when_asked(looks, vault):
     fill(vault, "a.md", "b.md")
     looks.learn()
-    looks.ignore = Ignore("a.md")
+    looks.ignore = IgnoreRules("a.md")
     assert looks.walk().seen == []
     assert kinds(looks.walk(is_strict=True)) == {"a.md": "gone"}
 

@@ -12,12 +12,12 @@ from claude_agent_sdk import ClaudeAgentOptions, HookMatcher, ResultError
 
 from parachuted.agents.backends import ClaudeSettings
 from parachuted.agents.claude.conversation import Conversation
+from parachuted.agents.claude.run_environment import RunEnvironment, RunEnvironments
 from parachuted.agents.claude.sessions import is_session_id, load_spent
-from parachuted.agents.claude.surroundings import Around, Surroundings
 from parachuted.agents.claude.toolbox import Toolbox
-from parachuted.agents.claude.transcript import SERVER, Spent, Transcript
+from parachuted.agents.claude.transcript import SERVER, Transcript, TranscriptUsage
 from parachuted.agents.claude.transport import AgentTransport
-from parachuted.agents.job import Finished, Job, Step
+from parachuted.agents.job import Job, RunResult, Step
 from parachuted.errors import AgentFailedError, AgentUnavailableError
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class ClaudeBackend:
         # With no login found, the CLI may still know of one: on macOS it is in the user's keychain.
         uses_keychain = settings.is_direct and settings.credential is None and settings.base_url is None
         self._home = settings.user_home if uses_keychain else settings.folder / "home"
-        self._surroundings = Surroundings(settings, self._home)
+        self._surroundings = RunEnvironments(settings, self._home)
         self._running: set[AgentTransport] = set()
         for left_by_a_crash in settings.folder.glob("prompt-*"):
             left_by_a_crash.unlink(missing_ok=True)
@@ -71,7 +71,7 @@ class ClaudeBackend:
                 aclosing(self._converse(job, around, session, deadline)) as steps,
             ):
                 async for step in steps:
-                    if isinstance(step, Finished):
+                    if isinstance(step, RunResult):
                         account = replace(step, session_id=around.session or step.session_id)
                     else:
                         yield step
@@ -86,8 +86,8 @@ class ClaudeBackend:
         if toolbox.bug is not None:
             raise toolbox.bug
 
-    async def _converse(self, job: Job, around: Around, session: str | None, deadline: float) -> AsyncGenerator[Step, None]:
-        transcript = Transcript(job.limits, await asyncio.to_thread(load_spent, self._home, session) if session else Spent())
+    async def _converse(self, job: Job, around: RunEnvironment, session: str | None, deadline: float) -> AsyncGenerator[Step, None]:
+        transcript = Transcript(job.limits, await asyncio.to_thread(load_spent, self._home, session) if session else TranscriptUsage())
         transport = around.transport
         self._running.add(transport)
         try:
@@ -111,12 +111,12 @@ class ClaudeBackend:
         finally:
             self._running.discard(transport)
 
-    def _surround(self, job: Job, options: ClaudeAgentOptions, deadline: float) -> AbstractAsyncContextManager[Around]:
+    def _surround(self, job: Job, options: ClaudeAgentOptions, deadline: float) -> AbstractAsyncContextManager[RunEnvironment]:
         if job.native is None:
             return self._surroundings.on_host(job, options)
         return self._surroundings.in_box(job, job.native, options, deadline)
 
-    def _priced(self, job: Job, account: Finished) -> Finished:
+    def _priced(self, job: Job, account: RunResult) -> RunResult:
         """With what the gateway has counted for the run, which is what holds, unless the CLI goes without it and tells by itself."""
         gateway = self._settings.gateway
         if gateway is None or self._settings.is_direct:

@@ -15,7 +15,7 @@ from claude_agent_sdk import ClaudeAgentOptions
 
 from parachuted.agents.backends import ClaudeSettings
 from parachuted.agents.credentials import KEY_VARIABLE
-from parachuted.agents.gateway import Way
+from parachuted.agents.gateway import Endpoint
 from parachuted.agents.gateway.upstream import is_on_this_machine
 from parachuted.errors import AgentUnavailableError
 
@@ -73,7 +73,7 @@ def make_command(cli: str, options: ClaudeAgentOptions, prompt_file: str) -> lis
     return command + ([f"--resume={options.resume}"] if options.resume else [])
 
 
-def make_environment(settings: ClaudeSettings, home: Path, way: Way | None) -> dict[str, str]:
+def make_environment(settings: ClaudeSettings, home: Path, way: Endpoint | None) -> dict[str, str]:
     """Make the environment of the CLI on this machine: with a way through the gateway, or without, when it is on its own.
 
     No credential is in it: the gateway adds that. What stands in the key's place is good for one run.
@@ -88,12 +88,12 @@ def make_environment(settings: ClaudeSettings, home: Path, way: Way | None) -> d
     return made | ({"ANTHROPIC_BASE_URL": base_url, KEY_VARIABLE: _NO_KEY} if base_url is not None else {})
 
 
-def make_box_environment(way: Way, home: str, socket: str) -> dict[str, str]:
+def make_box_environment(way: Endpoint, home: str, socket: str) -> dict[str, str]:
     """Make the environment of the CLI in a container, whose only way out is the gateway's socket."""
     made = {"HOME": home, "ANTHROPIC_UNIX_SOCKET": socket, "ANTHROPIC_BASE_URL": _BEHIND_SOCKET, KEY_VARIABLE: way.token}
     return made | _models(way) | _SAID | dict.fromkeys(_WITHOUT, "1")
 
 
-def _models(way: Way) -> dict[str, str]:
+def _models(way: Endpoint) -> dict[str, str]:
     """What it does in the background it does with the run's own model, since the gateway takes no other."""
     return dict.fromkeys(_OTHER_MODELS, way.model) if way.model is not None else {}

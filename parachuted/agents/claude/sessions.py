@@ -9,7 +9,7 @@ import json
 import re
 from pathlib import Path
 
-from parachuted.agents.claude.transcript import Spent, sum_usage
+from parachuted.agents.claude.transcript import TranscriptUsage, sum_usage
 
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _KIND = b'"type":"cost-state"'
@@ -21,13 +21,13 @@ def is_session_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def load_spent(home: Path, session_id: str) -> Spent:
+def load_spent(home: Path, session_id: str) -> TranscriptUsage:
     """Read what a session had cost when it was last closed; nothing, if that is not known."""
     for path in (home / ".claude" / "projects").glob(f"*/{session_id}.jsonl"):
         for line in reversed(_tail(path).split(b"\n")):
             if _KIND in line:
                 return _parse(line)
-    return Spent()
+    return TranscriptUsage()
 
 
 def _tail(path: Path) -> bytes:
@@ -36,9 +36,9 @@ def _tail(path: Path) -> bytes:
         return file.read()
 
 
-def _parse(line: bytes) -> Spent:
+def _parse(line: bytes) -> TranscriptUsage:
     try:
         entry = json.loads(line)
     except ValueError:
-        return Spent()
+        return TranscriptUsage()
     return sum_usage(entry.get("totalCostUSD"), entry.get("modelUsage"))

@@ -11,7 +11,7 @@ from claude_agent_sdk.types import PostToolUseHookSpecificOutput, SyncHookJSONOu
 
 from parachuted.agents.calling import call_tool, find_excess
 from parachuted.agents.claude.transcript import PREFIX, SERVER
-from parachuted.agents.job import AfterCall, Native, Tool, ToolResult
+from parachuted.agents.job import NativeCallResult, NativeTools, Tool, ToolResult
 
 _RESULT_CHARS = 400_000  # beyond it the CLI puts a result into a file, which an agent without file tools cannot read
 _TOLD_CHARS = 100_000
@@ -20,7 +20,7 @@ _TOLD_CHARS = 100_000
 class Toolbox:
     """Serves the tools; `bug` is what a tool, or what guards the CLI's own, raised that it should not have."""
 
-    def __init__(self, tools: Sequence[Tool], native: Native | None = None, ended: Callable[[], str | None] = lambda: None) -> None:
+    def __init__(self, tools: Sequence[Tool], native: NativeTools | None = None, ended: Callable[[], str | None] = lambda: None) -> None:
         self.names = [PREFIX + tool.name for tool in tools]
         self.native = list(native.tools) if native is not None else []
         self.bug: Exception | None = None
@@ -98,7 +98,7 @@ class Toolbox:
         return SdkMcpTool(tool.name, tool.description, dict(tool.schema), handle, annotations)
 
 
-def _after(after: AfterCall) -> PostToolUseHookSpecificOutput:
+def _after(after: NativeCallResult) -> PostToolUseHookSpecificOutput:
     said: PostToolUseHookSpecificOutput = {"hookEventName": "PostToolUse"}
     if after.context:
         said["additionalContext"] = after.context

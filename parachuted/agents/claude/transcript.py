@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from claude_agent_sdk import AssistantMessage, Message, ResultMessage, SystemMessage, TextBlock, ToolResultBlock, ToolUseBlock, UserMessage
 
 from parachuted.agents.gateway.refusals import is_passing
-from parachuted.agents.job import Called, Finished, Limits, Said, Step, ToolResult
+from parachuted.agents.job import RunLimits, RunResult, Step, TextStep, ToolCallStep, ToolResult
 from parachuted.errors import AgentFailedError, AgentStoppedError, AgentUnavailableError
 
 SERVER = "curator"
@@ -25,7 +25,7 @@ _INPUTS = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
+class TranscriptUsage:
     """Money in US dollars and tokens, summed over a session's life."""
 
     cost_usd: float = 0.0
@@ -33,10 +33,10 @@ class Spent:
     output_tokens: int = 0
 
 
-def sum_usage(cost_usd: object, models: object) -> Spent:
+def sum_usage(cost_usd: object, models: object) -> TranscriptUsage:
     """Add up what the CLI tells of each model; rubbish counts as nothing."""
     usages = [usage for usage in models.values() if isinstance(usage, Mapping)] if isinstance(models, Mapping) else []
-    return Spent(
+    return TranscriptUsage(
         cost_usd=float(cost_usd) if isinstance(cost_usd, int | float) else 0.0,
         input_tokens=sum(_whole(usage.get(name)) for usage in usages for name in _INPUTS),
         output_tokens=sum(_whole(usage.get("outputTokens")) for usage in usages),
@@ -50,7 +50,7 @@ def _whole(value: object) -> int:
 class Transcript:
     """One run's messages, read in order. `before` is what its session had cost until then, which the CLI counts in."""
 
-    def __init__(self, limits: Limits, before: Spent) -> None:
+    def __init__(self, limits: RunLimits, before: TranscriptUsage) -> None:
         self._limits = limits
         self._before = before
         self._answers: set[str] = set()
@@ -84,14 +84,14 @@ class Transcript:
         """Yield the account of a run that was cut off after the model had been asked: the most that it may have cost."""
         if self.asked and not self.ended:
             most = self._limits.max_cost_usd
-            yield Finished(cost_usd=most, input_tokens=0, output_tokens=0, turns=len(self._answers), at_most=True)
+            yield RunResult(cost_usd=most, input_tokens=0, output_tokens=0, turns=len(self._answers), at_most=True)
 
     def _read_answer(self, message: AssistantMessage) -> Iterator[Step]:
         self._answers.add(message.message_id or f"#{len(self._answers)}")
         self._waits = None
         for block in message.content:
             if isinstance(block, TextBlock) and block.text.strip():
-                yield Said(text=block.text)
+                yield TextStep(text=block.text)
             elif isinstance(block, ToolUseBlock):
                 self._open[block.id] = block
 
@@ -100,7 +100,7 @@ class Transcript:
             call = self._open.pop(block.tool_use_id, None) if isinstance(block, ToolResultBlock) else None
             if call is not None and isinstance(block, ToolResultBlock):
                 arguments = call.input if isinstance(call.input, dict) else {}
-                yield Called(tool=call.name.removeprefix(PREFIX), arguments=arguments, result=_result(block))
+                yield ToolCallStep(tool=call.name.removeprefix(PREFIX), arguments=arguments, result=_result(block))
 
     def _read_retry(self, data: Mapping[str, object]) -> None:
         """Give up early on a model that has not answered once: the task waits better than a process does."""
@@ -114,7 +114,7 @@ class Transcript:
     def _read_end(self, message: ResultMessage) -> Iterator[Step]:
         self.ended = True
         total = sum_usage(message.total_cost_usd, message.model_usage)
-        yield Finished(
+        yield RunResult(
             cost_usd=max(0.0, round(total.cost_usd - self._before.cost_usd, _COST_DIGITS)),
             input_tokens=max(0, total.input_tokens - self._before.input_tokens),
             output_tokens=max(0, total.output_tokens - self._before.output_tokens),

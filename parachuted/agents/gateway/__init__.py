@@ -1,9 +1,9 @@
 """Gateway: the way of every model call, on which credentials are added and money is counted."""
 
-from parachuted.agents.gateway.gateway import Gateway, Way
+from parachuted.agents.gateway.gateway import Endpoint, Gateway
 from parachuted.agents.gateway.judge import Judge
-from parachuted.agents.gateway.ledger import Ledger, Spent, Usage
-from parachuted.agents.gateway.limits import MoneyLimits, Over
-from parachuted.agents.gateway.ticket import Ticket
+from parachuted.agents.gateway.limits import ExceededBudget, MoneyLimits
+from parachuted.agents.gateway.run_token import RunToken
+from parachuted.agents.gateway.usage_store import RequestUsage, UsageStore, UsageTotals
 
-__all__ = ["Gateway", "Judge", "Ledger", "MoneyLimits", "Over", "Spent", "Ticket", "Usage", "Way"]
+__all__ = ["Endpoint", "ExceededBudget", "Gateway", "Judge", "MoneyLimits", "RequestUsage", "RunToken", "UsageStore", "UsageTotals"]

@@ -21,20 +21,20 @@ from aiohttp import web
 
 from parachuted.agents.gateway.estimate import RequestEstimate, RequestRefusedError, read_request
 from parachuted.agents.gateway.headers import COUNT, MESSAGES, allowed, headers_down, token_of
-from parachuted.agents.gateway.ledger import Ledger, Spent
-from parachuted.agents.gateway.limits import MoneyLimits, Over
-from parachuted.agents.gateway.listening import Listening
+from parachuted.agents.gateway.limits import ExceededBudget, MoneyLimits
+from parachuted.agents.gateway.listeners import GatewayListeners
 from parachuted.agents.gateway.login import TOKEN_URL, Login
 from parachuted.agents.gateway.meter import Meter
 from parachuted.agents.gateway.prices import Tokens, cost_of
 from parachuted.agents.gateway.refusals import is_passing
+from parachuted.agents.gateway.run_token import RunToken
 from parachuted.agents.gateway.spending import Charge, OverBudgetError, Spending
-from parachuted.agents.gateway.ticket import Ticket
-from parachuted.agents.gateway.upstream import Begun, Free, Report, Upstream, UpstreamError
+from parachuted.agents.gateway.upstream import FreeAttempts, Upstream, UpstreamError, UpstreamReport, UpstreamResponse
+from parachuted.agents.gateway.usage_store import UsageStore, UsageTotals
 from parachuted.agents.gateway.windows import still_open
 from parachuted.errors import AgentFailedError, AgentUnavailableError, ParachuteError, StorageFailedError
 from parachuted.json_limits import check_json
-from parachuted.redact import Veil
+from parachuted.redact import Redactor
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ _NOT_AGAIN = {"x-should-retry": "false"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class Endpoint:
     """How a run reaches the gateway: at `url`, with `token` as its API key; or by `socket`, which is the run's own and asks for none.
 
     `model` is the one that it may ask.
@@ -67,7 +67,7 @@ class Way:
 class _Run:
     """A way that is open, and what comes by it just now."""
 
-    ticket: Ticket
+    ticket: RunToken
     token: str
     requests: dict[asyncio.Task[Any], web.BaseRequest] = field(default_factory=dict)
     is_stopped: bool = False
@@ -87,8 +87,8 @@ class Gateway:
     """One for a daemon. It begins to listen when the first way is opened, on the loop that does so."""
 
     def __init__(  # noqa: PLR0913  what it stands on is given by name, and by nobody twice
-        self, *, env: Mapping[str, str], vault: Path, user_home: Path, base_url: str | None, ledger: Ledger, limits: MoneyLimits,
-        clock: Callable[[], datetime], report: Report | None = None, token_url: str = TOKEN_URL,
+        self, *, env: Mapping[str, str], vault: Path, user_home: Path, base_url: str | None, ledger: UsageStore, limits: MoneyLimits,
+        clock: Callable[[], datetime], report: UpstreamReport | None = None, token_url: str = TOKEN_URL,
     ) -> None:  # fmt: skip
         """`report` is told what is wrong, by subject, and None when it is no more."""
         self.limits, self.ledger = limits, ledger
@@ -106,15 +106,15 @@ class Gateway:
         self._spending = Spending(
             ledger=ledger, limits=limits, clock=clock, may_cost=self._upstream.may_cost, report=lambda said: self._tell("usage", said)
         )  # fmt: skip
-        self._listening = Listening(self._serve_by_token)
+        self._listening = GatewayListeners(self._serve_by_token)
 
-    def report_to(self, report: Report) -> None:
+    def report_to(self, report: UpstreamReport) -> None:
         """Tell this from now on, and what was wrong with the ledger's file."""
         self._report = report
         self._tell("usage", self.ledger.problem)
 
     @asynccontextmanager
-    async def open(self, ticket: Ticket, folder: Path | None = None) -> AsyncIterator[Way]:
+    async def open(self, ticket: RunToken, folder: Path | None = None) -> AsyncIterator[Endpoint]:
         """A way for that run; left, it leads nowhere, and its requests have ended.
 
         `folder` is where `gateway.sock` is put, for a run that reaches nothing else. Whoever can enter the folder may use it.
@@ -129,7 +129,7 @@ class Gateway:
             port = await self._listening.port()
             self._runs[run.token] = run
             async with self._listening.socket(folder, partial(self._serve, run)) as socket:
-                yield Way(url=f"http://127.0.0.1:{port}", token=run.token, socket=socket, model=next(iter(ticket.models), None))
+                yield Endpoint(url=f"http://127.0.0.1:{port}", token=run.token, socket=socket, model=next(iter(ticket.models), None))
         except (OSError, StorageFailedError) as error:
             raise AgentUnavailableError(f"the gateway to the model could not be opened: {error}") from error
         finally:
@@ -140,7 +140,7 @@ class Gateway:
         """How much of its account's windows a login has used, as the latest answers said; empty for an API key."""
         return still_open(self._upstream.windows, now)
 
-    def spent(self, run: str) -> Spent:
+    def spent(self, run: str) -> UsageTotals:
         """What a run has taken until now; of one that was opened not long ago."""
         return self.ledger.followed("run", run)
 
@@ -155,7 +155,7 @@ class Gateway:
             run.end()
         return len(self._runs)
 
-    async def ask(self, ticket: Ticket, document: Mapping[str, object]) -> Mapping[str, object]:
+    async def ask(self, ticket: RunToken, document: Mapping[str, object]) -> Mapping[str, object]:
         """One request of the daemon's own, that does not stream; counted as any. Returns the model's answer.
 
         Raises AgentUnavailableError when the model cannot be asked now, AgentFailedError when it refuses.
@@ -256,7 +256,7 @@ class Gateway:
                 sent = body.data if estimate.asks_for(charge.purchase.output) else estimate.body(charge.purchase.output)
                 return await self._send_on(run, request, f"{path}?{query}", sent, charge)
 
-    def _read(self, ticket: Ticket, body: bytes) -> RequestEstimate:
+    def _read(self, ticket: RunToken, body: bytes) -> RequestEstimate:
         """What a request asks for. Raises RequestRefusedError, also where it names a model that is not the run's."""
         estimate = read_request(body)
         if (foreign := ticket.foreign_model((*estimate.models, estimate.model))) is not None:
@@ -268,7 +268,7 @@ class Gateway:
     async def _count_tokens(self, headers: Mapping[str, str], estimate: RequestEstimate) -> int | None:
         """The tokens that the model's server counts in a request's input; None where it does not say. Costs nothing."""
         try:
-            async with self._upstream.ask(COUNT, "", headers, estimate.count_body(), Free()) as begun:
+            async with self._upstream.ask(COUNT, "", headers, estimate.count_body(), FreeAttempts()) as begun:
                 data = begun.first
                 while len(data) < _LARGEST_COUNT and (more := await begun.response.content.readany()):
                     data += more
@@ -282,7 +282,7 @@ class Gateway:
     ) -> web.StreamResponse:  # fmt: skip
         path, _, query = target.partition("?")
         model = charge.purchase.estimate.model if charge is not None else None
-        async with self._upstream.ask(path, query, request.headers, body, charge or Free(), model=model) as begun:
+        async with self._upstream.ask(path, query, request.headers, body, charge or FreeAttempts(), model=model) as begun:
             if begun.status >= _BAD:
                 return self._refusal(begun, self._no_retry(run, begun.status))
             meter = _meter(begun) if charge is not None else None
@@ -300,7 +300,7 @@ class Gateway:
         is_passing = status >= _FAULTS or status in _BUSY
         return {} if is_passing and run.has_answer else _NOT_AGAIN
 
-    def _refusal(self, begun: Begun, more_headers: Mapping[str, str]) -> web.Response:
+    def _refusal(self, begun: UpstreamResponse, more_headers: Mapping[str, str]) -> web.Response:
         """The far side's own words, without a secret that it may have repeated."""
         text = self._upstream.clean(begun.first.decode("utf-8", "replace"))
         headers = {**self._headers(begun), **more_headers}
@@ -309,14 +309,14 @@ class Gateway:
             headers["content-type"] = "application/json"
         return web.Response(status=begun.status, body=text.encode(), headers=headers)
 
-    def _headers(self, begun: Begun) -> dict[str, str]:
+    def _headers(self, begun: UpstreamResponse) -> dict[str, str]:
         return {name: self._upstream.clean(value) for name, value in headers_down(begun.response.headers).items()}
 
-    async def _relay(self, request: web.BaseRequest, begun: Begun, meter: Meter | None) -> web.StreamResponse:
+    async def _relay(self, request: web.BaseRequest, begun: UpstreamResponse, meter: Meter | None) -> web.StreamResponse:
         """The answer, piece by piece as it comes, without a secret that the far side repeats in it. One that is cut off there is cut off
         here: it must not look whole.
         """
-        source, veil = begun.response, Veil(self._upstream.login.secrets)
+        source, veil = begun.response, Redactor(self._upstream.login.secrets)
         answer = web.StreamResponse(status=source.status, headers=self._headers(begun))
         answer.content_length = source.content_length
         await answer.prepare(request)
@@ -335,7 +335,7 @@ class Gateway:
                 request.transport.abort()
         return answer
 
-    async def _whole(self, begun: Begun, charge: Charge) -> bytes:
+    async def _whole(self, begun: UpstreamResponse, charge: Charge) -> bytes:
         meter, data = _meter(begun), bytearray()
         try:
             piece = begun.first
@@ -348,26 +348,26 @@ class Gateway:
         finally:
             if begun.status < _BAD:
                 charge.answered(meter.read())
-        veil = Veil(self._upstream.login.secrets)
+        veil = Redactor(self._upstream.login.secrets)
         return veil.over(bytes(data)) + veil.rest()
 
-    def _must_have_money(self, ticket: Ticket) -> None:
+    def _must_have_money(self, ticket: RunToken) -> None:
         over = self._refused(ticket)
         if over is not None:
             raise _kept_out_by(over)
 
-    def _refused(self, ticket: Ticket) -> Over | None:
+    def _refused(self, ticket: RunToken) -> ExceededBudget | None:
         over = self._spending.over(ticket)
         self._tell_over(over)
         return over
 
-    def _tell_over(self, over: Over | None) -> None:
+    def _tell_over(self, over: ExceededBudget | None) -> None:
         for budget in ("usd_per_hour", "usd_per_day"):
             is_it = over is not None and over.budget == budget
             if is_it or f"budget:{budget}" in self._open:
                 self._tell(f"budget:{budget}", str(over) if is_it else None)
 
-    def _follow(self, ticket: Ticket) -> None:
+    def _follow(self, ticket: RunToken) -> None:
         self.ledger.open()
         self.ledger.follow(ticket.run, ticket.causes)
 
@@ -380,7 +380,7 @@ class Gateway:
             self._report(subject, problem)
 
 
-def _meter(begun: Begun) -> Meter:
+def _meter(begun: UpstreamResponse) -> Meter:
     """An answer that came packed, though we asked for none such, is counted by its length."""
     is_packed = begun.response.headers.get("Content-Encoding", "identity").lower() != "identity"
     return Meter("" if is_packed else begun.response.headers.get("Content-Type", ""))
@@ -412,7 +412,7 @@ class _Body:
         return True
 
 
-def _kept_out_by(over: Over) -> ParachuteError:
+def _kept_out_by(over: ExceededBudget) -> ParachuteError:
     """An hour's and a day's money comes back with time, so work waits for it; a run's and a cause's does not."""
     return (AgentUnavailableError if over.budget in {"usd_per_hour", "usd_per_day"} else AgentFailedError)(str(over))
 

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping
 
 from parachuted.agents.gateway.gateway import Gateway
-from parachuted.agents.gateway.ticket import Ticket
+from parachuted.agents.gateway.run_token import RunToken
 from parachuted.agents.heavy import load_heavy
 from parachuted.errors import AgentFailedError
 
@@ -29,7 +29,7 @@ class Judge:
 
         Raises AgentUnavailableError when the model cannot be asked now, AgentFailedError when it does not answer so.
         """
-        ticket = Ticket(
+        ticket = RunToken(
             run=f"judge-{secrets.token_hex(8)}", agent="judge", causes=(cause,) if cause else (), session=None, max_cost_usd=_MOST_USD,
             models=(self._model,),
         )  # fmt: skip

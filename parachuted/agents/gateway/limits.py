@@ -21,7 +21,7 @@ class MoneyLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Over:
+class ExceededBudget:
     """The budget that is used up, or of which too little is left: its limit, and what is left, in US dollars."""
 
     budget: BudgetName
@@ -48,7 +48,7 @@ class Over:
 
 def narrowest(
     limits: MoneyLimits, *, run_usd: float, run_limit: float, causes: Mapping[str, float], hour_usd: float, day_usd: float
-) -> Over:
+) -> ExceededBudget:
     """The budget that has the least left. `causes` is what was spent for each of a run's causes; figures are in US dollars."""
     spent: tuple[tuple[BudgetName, float, float], ...] = (
         ("run", run_usd, run_limit),
@@ -56,7 +56,7 @@ def narrowest(
         ("usd_per_hour", hour_usd, limits.usd_per_hour),
         ("usd_per_day", day_usd, limits.usd_per_day),
     )
-    every = [Over(budget=budget, limit=limit, left=limit - usd) for budget, usd, limit in spent]
+    every = [ExceededBudget(budget=budget, limit=limit, left=limit - usd) for budget, usd, limit in spent]
     return next((one for one in every if one.is_used_up), min(every, key=lambda one: one.left))
 
 

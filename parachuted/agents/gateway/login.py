@@ -30,7 +30,7 @@ Post: TypeAlias = Callable[[str, Mapping[str, object]], Awaitable[tuple[int, Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Secret:
+class RequestCredentials:
     """What one request carries: `headers` with the credential in them, `beta` to be merged into `anthropic-beta`. Never shown."""
 
     headers: Mapping[str, str]
@@ -60,7 +60,7 @@ class Login:
         """All secrets that were given out, so that they can be taken out of texts."""
         return frozenset(self._seen)
 
-    async def secret(self, *, refused: Secret | None = None) -> Secret:
+    async def secret(self, *, refused: RequestCredentials | None = None) -> RequestCredentials:
         """The credential for a request now; `refused` is one that the far side did not take.
 
         In the order of `parachute auth status`: a bearer token or an API key, for whichever server is asked; then, for Anthropic alone,
@@ -68,12 +68,12 @@ class Login:
         """
         bearer = self._env.get(BEARER_VARIABLE, "").strip()
         if bearer:
-            return self._seen_as(Secret(headers={"authorization": f"Bearer {bearer}"}, secret=bearer))
+            return self._seen_as(RequestCredentials(headers={"authorization": f"Bearer {bearer}"}, secret=bearer))
         key = self._env.get(KEY_VARIABLE, "").strip()
         if key:
-            return self._seen_as(Secret(headers={"x-api-key": key}, secret=key))
+            return self._seen_as(RequestCredentials(headers={"x-api-key": key}, secret=key))
         if not self._is_anthropic:
-            return Secret(headers={"x-api-key": _NO_KEY})
+            return RequestCredentials(headers={"x-api-key": _NO_KEY})
         token = self._env.get(TOKEN_VARIABLE, "").strip()
         if token:
             return self._seen_as(_bearer(token))
@@ -82,7 +82,7 @@ class Login:
             raise AgentUnavailableError("no login for the model was found; see `parachute auth status`")
         return self._seen_as(_bearer(await self._token_of(found, refused), can_be_renewed=True))
 
-    async def _token_of(self, found: Credential, refused: Secret | None) -> str:
+    async def _token_of(self, found: Credential, refused: RequestCredentials | None) -> str:
         path = (found.home or self._user_home) / ".claude" / ".credentials.json"
         oauth = await self._oauth(path)
         if not self._is_over(oauth, refused):
@@ -103,7 +103,7 @@ class Login:
             raise AgentUnavailableError(f"the login file {path} holds no login; log in again with `claude`")
         return self._renewed.get(str(oauth.get("refreshToken")), oauth)
 
-    def _is_over(self, oauth: Mapping[str, object], refused: Secret | None) -> bool:
+    def _is_over(self, oauth: Mapping[str, object], refused: RequestCredentials | None) -> bool:
         if refused is not None and oauth["accessToken"] == refused.secret:
             return True
         expires = oauth.get("expiresAt")
@@ -136,13 +136,13 @@ class Login:
             log.warning("the renewed login could not be kept, and lasts until the daemon ends", extra={"reason": redact(str(error))})
         return renewed
 
-    def _seen_as(self, secret: Secret) -> Secret:
+    def _seen_as(self, secret: RequestCredentials) -> RequestCredentials:
         self._seen.add(secret.secret)
         return secret
 
 
-def _bearer(token: str, *, can_be_renewed: bool = False) -> Secret:
-    return Secret(headers={"authorization": f"Bearer {token}"}, secret=token, beta=_OAUTH_BETA, can_be_renewed=can_be_renewed)
+def _bearer(token: str, *, can_be_renewed: bool = False) -> RequestCredentials:
+    return RequestCredentials(headers={"authorization": f"Bearer {token}"}, secret=token, beta=_OAUTH_BETA, can_be_renewed=can_be_renewed)
 
 
 def _renewed(oauth: Mapping[str, object], answer: Mapping[str, object], now: datetime) -> dict[str, object]:

@@ -97,7 +97,7 @@ PRICES: dict[str, Price] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Priced:
+class PricedUsage:
     """What an answer cost, and what there is to know about the figure, or ""."""
 
     usd: float
@@ -110,7 +110,7 @@ def price_of(model: str) -> Price | None:
     return PRICES[max(fits, key=len)] if fits else None
 
 
-def cost_of(model: str, tokens: Tokens, *, may_cost: bool, speed: str = "", place: str = "") -> Priced:
+def cost_of(model: str, tokens: Tokens, *, may_cost: bool, speed: str = "", place: str = "") -> PricedUsage:
     """What these tokens of this model cost. `speed` and `place` are what the answer's usage says of them; `may_cost` False: the server is
     one's own, and charges nothing for a model of unknown price.
     """
@@ -122,7 +122,7 @@ def cost_of(model: str, tokens: Tokens, *, may_cost: bool, speed: str = "", plac
         note = f"the price of {model[:80] or 'a model without a name'} is not known; it was counted as {said}"
     if speed == _FAST and price is not _FREE:
         price = _DEAREST_FAST
-    return Priced(usd=price.of(tokens) * (_US_ONLY if place == "us" else 1.0), note=note)
+    return PricedUsage(usd=price.of(tokens) * (_US_ONLY if place == "us" else 1.0), note=note)
 
 
 def _begins(model: str, name: str) -> bool:

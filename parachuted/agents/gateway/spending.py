@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from parachuted.agents.gateway.estimate import RequestEstimate
-from parachuted.agents.gateway.ledger import Entry, Ledger, Usage
-from parachuted.agents.gateway.limits import MoneyLimits, Over, affordable, narrowest
-from parachuted.agents.gateway.meter import Reading
+from parachuted.agents.gateway.limits import ExceededBudget, MoneyLimits, affordable, narrowest
+from parachuted.agents.gateway.meter import MeterReading
 from parachuted.agents.gateway.prices import Tokens, cost_of
 from parachuted.agents.gateway.reservations import Reservation, Reservations
-from parachuted.agents.gateway.ticket import Ticket
+from parachuted.agents.gateway.run_token import RunToken
+from parachuted.agents.gateway.usage_store import RequestUsage, UsageEntry, UsageStore
 from parachuted.errors import StorageFailedError
 
 log = logging.getLogger(__name__)
@@ -34,16 +34,16 @@ Count = Callable[[RequestEstimate], Awaitable[int | None]]
 class OverBudgetError(Exception):
     """Too little is left for a request; `over` is the budget that has the least left."""
 
-    def __init__(self, over: Over) -> None:
+    def __init__(self, over: ExceededBudget) -> None:
         super().__init__(str(over))
         self.over = over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Purchase:
+class RequestAllowance:
     """What one request was granted: an answer of `output` tokens, for at most `usd` dollars."""
 
-    ticket: Ticket
+    ticket: RunToken
     session: str | None
     estimate: RequestEstimate
     output: int
@@ -54,7 +54,7 @@ class Spending:
     """The money of a gateway. On the event loop; only its ledger is shared with threads."""
 
     def __init__(
-        self, *, ledger: Ledger, limits: MoneyLimits, clock: Callable[[], datetime], may_cost: bool,
+        self, *, ledger: UsageStore, limits: MoneyLimits, clock: Callable[[], datetime], may_cost: bool,
         report: Callable[[str | None], None],
     ) -> None:  # fmt: skip
         """`may_cost`: the server may charge for a model of unknown price. `report` is told what is wrong with the ledger's file."""
@@ -63,13 +63,13 @@ class Spending:
         self._reservations = Reservations()
         self._writes: set[asyncio.Future[None]] = set()
 
-    def over(self, ticket: Ticket) -> Over | None:
+    def over(self, ticket: RunToken) -> ExceededBudget | None:
         """The budget that keeps this run from asking, if one is used up by what was counted."""
         found = self._narrowest(ticket, lambda _belongs: 0.0)
         return found if found.is_used_up else None
 
     @asynccontextmanager
-    async def charge(self, ticket: Ticket, session: str | None, estimate: RequestEstimate, count: Count) -> AsyncIterator[Charge]:
+    async def charge(self, ticket: RunToken, session: str | None, estimate: RequestEstimate, count: Count) -> AsyncIterator[Charge]:
         """The money for one request, reserved now and settled when it is left. Waits for other requests where these hold what it needs.
 
         `count` has the model's server count a request's input, or answers None; it is asked where a bound does not do.
@@ -89,7 +89,7 @@ class Spending:
                 raise OverBudgetError(found)
             else:
                 break
-        purchase = Purchase(ticket=ticket, session=session, estimate=estimate, output=output, usd=self._most_usd(estimate, output))
+        purchase = RequestAllowance(ticket=ticket, session=session, estimate=estimate, output=output, usd=self._most_usd(estimate, output))
         charge = Charge(self, purchase)
         try:
             await charge.reserve()
@@ -97,7 +97,7 @@ class Spending:
         finally:
             charge.settle()
 
-    def reserve(self, purchase: Purchase) -> Reservation:
+    def reserve(self, purchase: RequestAllowance) -> Reservation:
         """Take the money out of what others may spend."""
         reservation = Reservation(run=purchase.ticket.run, causes=purchase.ticket.causes, usd=purchase.usd)
         self._reservations.add(reservation)
@@ -107,15 +107,15 @@ class Spending:
         """Give it back; what was really spent has been counted."""
         self._reservations.remove(reservation)
 
-    def has_room_for(self, purchase: Purchase) -> bool:
+    def has_room_for(self, purchase: RequestAllowance) -> bool:
         """Whether the same may be bought once more, now."""
         return self._affordable(purchase.estimate, self.narrowest(purchase.ticket).left) >= purchase.output
 
-    def most(self, purchase: Purchase) -> Usage:
+    def most(self, purchase: RequestAllowance) -> RequestUsage:
         """The most that the request takes."""
         return self._usage(purchase, purchase.estimate.model, purchase.estimate.tokens(purchase.output), purchase.usd, is_whole=False)
 
-    def read(self, purchase: Purchase, reading: Reading) -> Usage:
+    def read(self, purchase: RequestAllowance, reading: MeterReading) -> RequestUsage:
         """What the answer says that it took; of one that was cut off the output that was granted, since nobody knows how far it got.
 
         An answer that does not say what its prompt took counts as all that was reserved.
@@ -139,11 +139,11 @@ class Spending:
             await asyncio.wait(self._writes)
         await asyncio.to_thread(self.ledger.close)
 
-    def narrowest(self, ticket: Ticket) -> Over:
+    def narrowest(self, ticket: RunToken) -> ExceededBudget:
         """The budget that has the least left, of what was counted and of what is reserved."""
         return self._narrowest(ticket, self._reservations.usd)
 
-    def _narrowest(self, ticket: Ticket, reserved: Callable[[Callable[[Reservation], bool]], float]) -> Over:
+    def _narrowest(self, ticket: RunToken, reserved: Callable[[Callable[[Reservation], bool]], float]) -> ExceededBudget:
         hour, day = self.ledger.last()
         causes = {
             cause: self.ledger.followed("cause", cause).usd + reserved(lambda one, cause=cause: cause in one.causes)  # type: ignore[misc]
@@ -163,9 +163,9 @@ class Spending:
     def _most_usd(self, estimate: RequestEstimate, output: int) -> float:
         return cost_of(estimate.model, estimate.tokens(output), may_cost=self._may_cost, speed=estimate.speed, place=_US).usd
 
-    def _usage(self, purchase: Purchase, model: str, tokens: Tokens, usd: float, *, is_whole: bool) -> Usage:
+    def _usage(self, purchase: RequestAllowance, model: str, tokens: Tokens, usd: float, *, is_whole: bool) -> RequestUsage:
         ticket = purchase.ticket
-        return Usage(
+        return RequestUsage(
             at=self._clock(), run=ticket.run, agent=ticket.agent, causes=ticket.causes, session=purchase.session, model=model,
             input=tokens.input, output=tokens.output, cache_read=tokens.cache_read,
             cache_written=tokens.cache_write_5m + tokens.cache_write_1h, usd=usd, is_whole=is_whole,
@@ -182,13 +182,13 @@ class Spending:
 class Charge:
     """One request's money. `purchase.output` is the longest answer that it may ask for."""
 
-    def __init__(self, spending: Spending, purchase: Purchase) -> None:
+    def __init__(self, spending: Spending, purchase: RequestAllowance) -> None:
         self.purchase = purchase
         self._spending = spending
         self._reservation: Reservation | None = None
-        self._entry = Entry()
+        self._entry = UsageEntry()
         self._is_owed = False
-        self._reading: Reading | None = None
+        self._reading: MeterReading | None = None
 
     async def reserve(self) -> None:
         """Take the money, and have that on the disk. Raises StorageFailedError."""
@@ -205,7 +205,7 @@ class Charge:
             self.settle()
             if not self._spending.has_room_for(self.purchase):
                 raise OverBudgetError(self._spending.narrowest(self.purchase.ticket))
-            self._entry = Entry()
+            self._entry = UsageEntry()
             await self.reserve()
         self._is_owed = True
 
@@ -213,7 +213,7 @@ class Charge:
         """The request did not reach the model: it was refused, or never arrived. It costs nothing."""
         self._is_owed = False
 
-    def answered(self, reading: Reading) -> None:
+    def answered(self, reading: MeterReading) -> None:
         """What was read from the answer to it, until now."""
         self._reading = reading
 
@@ -232,7 +232,7 @@ class Charge:
         spending.write(lambda: spending.ledger.settle(entry, usage))
 
 
-def _sharing(over: Over, ticket: Ticket) -> Callable[[Reservation], bool]:
+def _sharing(over: ExceededBudget, ticket: RunToken) -> Callable[[Reservation], bool]:
     """Whether a reservation is of the budget that a request waits for."""
     if over.budget == "run":
         return lambda one: one.run == ticket.run

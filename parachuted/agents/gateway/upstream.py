@@ -50,10 +50,10 @@ _REDIRECTS = range(300, 400)
 _UNPAID = frozenset(range(300, 500)) - {408, 499} | {500, 501, 503, 529}  # others may come from a proxy, after the model has answered it
 _REASON_CHARS = 300
 
-Report = Callable[[str, str | None], None]
+UpstreamReport = Callable[[str, str | None], None]
 
 
-class Attempts(Protocol):
+class AttemptListener(Protocol):
     """Is told of each time that a request is sent, since each may have to be paid for."""
 
     async def attempt(self) -> None:
@@ -63,7 +63,7 @@ class Attempts(Protocol):
         """The attempt did not reach the model."""
 
 
-class Free:
+class FreeAttempts:
     """Attempts of a request that costs nothing."""
 
     async def attempt(self) -> None:
@@ -82,7 +82,7 @@ class UpstreamError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
+class UpstreamResponse:
     """An answer of which the first piece is here; b"" is an empty one. Of an error, which `status` tells, that is all of it."""
 
     response: aiohttp.ClientResponse
@@ -95,7 +95,7 @@ class Upstream:
 
     def __init__(
         self, *, base_url: str | None, env: Mapping[str, str], login: Callable[[Upstream], Login], clock: Callable[[], datetime],
-        report: Report,
+        report: UpstreamReport,
     ) -> None:  # fmt: skip
         self.url = (base_url or f"https://{_ANTHROPIC}").rstrip("/")
         self.is_anthropic, self.may_cost = _is_anthropic(self.url), not _is_in_own_network(self.url)
@@ -114,8 +114,8 @@ class Upstream:
 
     @contextlib.asynccontextmanager
     async def ask(
-        self, path: str, query: str, headers: Mapping[str, str], body: bytes, attempts: Attempts, *, model: str | None = None
-    ) -> AsyncIterator[Begun]:  # fmt: skip
+        self, path: str, query: str, headers: Mapping[str, str], body: bytes, attempts: AttemptListener, *, model: str | None = None
+    ) -> AsyncIterator[UpstreamResponse]:  # fmt: skip
         """Send it and yield the answer, whatever its status. Raises UpstreamError, AgentUnavailableError where there is no login, and
         what `attempts` raises.
 
@@ -163,7 +163,7 @@ class Upstream:
         if self._session is not None:
             await self._session.close()
 
-    async def _begin(self, url: str, headers: Mapping[str, str], body: bytes, attempts: Attempts) -> Begun:
+    async def _begin(self, url: str, headers: Mapping[str, str], body: bytes, attempts: AttemptListener) -> UpstreamResponse:
         tries, waited, refused = 0, 0.0, None
         while True:
             secret = await self.login.secret(refused=refused)
@@ -185,8 +185,8 @@ class Upstream:
             await asyncio.sleep(wait)
 
     async def _try(
-        self, url: str, headers: Mapping[str, str], body: bytes, attempts: Attempts
-    ) -> tuple[Begun | None, str]:  # fmt: skip
+        self, url: str, headers: Mapping[str, str], body: bytes, attempts: AttemptListener
+    ) -> tuple[UpstreamResponse | None, str]:  # fmt: skip
         """One try: what begun, or None and why."""
         now = time.monotonic()
         if not self._breaker.admits(now):
@@ -232,9 +232,9 @@ class Upstream:
             self._failed()
         else:
             self._succeeded()
-        return Begun(response=response, first=first, status=status), ""
+        return UpstreamResponse(response=response, first=first, status=status), ""
 
-    def _note(self, begun: Begun, model: str) -> None:
+    def _note(self, begun: UpstreamResponse, model: str) -> None:
         """Report what keeps the model from answering, or that it answers, and keep to the pause that its server asks for."""
         if begun.status < _BAD:
             self._report("model", None)

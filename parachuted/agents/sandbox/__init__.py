@@ -1,6 +1,8 @@
 """Sandbox: containers for agents with a shell. Its heavy part, engine.py, is loaded at its first use."""
 
-from parachuted.agents.sandbox.box_spec import (
+from parachuted.agents.sandbox.container import Container
+from parachuted.agents.sandbox.options import container_options
+from parachuted.agents.sandbox.sandbox_spec import (
     CLI_IN_BOX,
     GATEWAY_SOCKET,
     HOME_IN_BOX,
@@ -8,13 +10,11 @@ from parachuted.agents.sandbox.box_spec import (
     PROXY_SOCKET,
     SOCKETS_IN_BOX,
     VAULT_IN_BOX,
-    BoxSpec,
+    ContainerShape,
     Image,
-    Shape,
-    Slot,
+    SandboxSlot,
+    SandboxSpec,
 )
-from parachuted.agents.sandbox.container import Container
-from parachuted.agents.sandbox.options import container_options
 from parachuted.agents.sandbox.sandboxes import Sandboxes, SandboxStatus
 
 __all__ = [
@@ -25,12 +25,12 @@ __all__ = [
     "PROXY_SOCKET",
     "SOCKETS_IN_BOX",
     "VAULT_IN_BOX",
-    "BoxSpec",
     "Container",
+    "ContainerShape",
     "Image",
+    "SandboxSlot",
+    "SandboxSpec",
     "SandboxStatus",
     "Sandboxes",
-    "Shape",
-    "Slot",
     "container_options",
 ]

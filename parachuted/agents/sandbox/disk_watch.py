@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from parachuted.agents.sandbox.box_spec import Slot
+from parachuted.agents.sandbox.sandbox_spec import SandboxSlot
 from parachuted.agents.sandbox.slots import MOST_BYTES, too_much
 
 _EVERY_S = 1.0
@@ -17,7 +17,7 @@ _SHARE = 20  # looking takes at most a twentieth of the time
 class DiskWatch:
     """Looks at one slot, in threads, between `start` and `stop`; `end` is told why when it is too much."""
 
-    def __init__(self, slot: Slot, end: Callable[[str], None], *, most_bytes: int = MOST_BYTES, every_s: float = _EVERY_S) -> None:
+    def __init__(self, slot: SandboxSlot, end: Callable[[str], None], *, most_bytes: int = MOST_BYTES, every_s: float = _EVERY_S) -> None:
         self._look = partial(too_much, slot, most_bytes=most_bytes)
         self._end, self._every_s = end, every_s
         self._timer: asyncio.TimerHandle | None = None

@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from parachuted.agents.job import Box
-from parachuted.agents.sandbox.box_spec import CLI_IN_BOX, BoxSpec
+from parachuted.access.agent_config import SandboxConfig
+from parachuted.agents.job import RunSandbox
 from parachuted.agents.sandbox.program import find_cli
+from parachuted.agents.sandbox.sandbox_spec import CLI_IN_BOX, SandboxSpec
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.errors import AgentUnavailableError
-from parachuted.grants.agent_config import SandboxConfig
 
 _TRY_S = 30.0
 _NO_CLI = "Claude Code is not in the agent SDK's package for this system; agents with a shell cannot run here"
@@ -40,7 +40,7 @@ print(json.dumps({
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class SandboxCheck:
     """One part: how it is, in a sentence that says what to do where it is not well."""
 
     part: str
@@ -48,33 +48,33 @@ class Check:
     says: str
 
 
-async def examine(sandboxes: Sandboxes) -> AsyncIterator[Check]:
+async def examine(sandboxes: Sandboxes) -> AsyncIterator[SandboxCheck]:
     """All parts in order; what needs one that is not well is not tried."""
     status = await sandboxes.status()
     if status.engine is None:
-        yield Check(part="engine", is_well=False, says=status.problem or "no Docker engine answers")
+        yield SandboxCheck(part="engine", is_well=False, says=status.problem or "no Docker engine answers")
         return
-    yield Check(part="engine", is_well=True, says=f"Docker {status.engine} answers")
+    yield SandboxCheck(part="engine", is_well=True, says=f"Docker {status.engine} answers")
     made = {"built": "there, built of its Dockerfile", "host": "there, of this machine's own programs, which agents so can run"}
-    yield Check(part="image", is_well=status.image is not None, says=made.get(status.image or "", status.problem or ""))
+    yield SandboxCheck(part="image", is_well=status.image is not None, says=made.get(status.image or "", status.problem or ""))
     cli = await asyncio.to_thread(find_cli)
-    yield Check(part="Claude Code", is_well=cli is not None, says=str(cli) if cli is not None else _NO_CLI)
+    yield SandboxCheck(part="Claude Code", is_well=cli is not None, says=str(cli) if cli is not None else _NO_CLI)
     if status.problem is not None or cli is None:
         if status.image is not None and status.problem is not None:
-            yield Check(part="engine's safety", is_well=False, says=status.problem)
+            yield SandboxCheck(part="engine's safety", is_well=False, says=status.problem)
         return
     begun = time.monotonic()
     try:
         found = await _probe(sandboxes)
     except (AgentUnavailableError, TimeoutError, ValueError) as error:
-        yield Check(part="container", is_well=False, says=str(error) or f"nothing came of it within {_TRY_S:.0f} s")
+        yield SandboxCheck(part="container", is_well=False, says=str(error) or f"nothing came of it within {_TRY_S:.0f} s")
         return
-    yield Check(part="container", is_well=True, says=f"starts, works and is gone within {time.monotonic() - begun:.1f} s")
+    yield SandboxCheck(part="container", is_well=True, says=f"starts, works and is gone within {time.monotonic() - begun:.1f} s")
     for check in judge(found, uid=sandboxes.user[0]):
         yield check
 
 
-def judge(found: Mapping[str, Any], *, uid: int) -> list[Check]:
+def judge(found: Mapping[str, Any], *, uid: int) -> list[SandboxCheck]:
     """What a program inside saw, against what it should."""
     return [
         _check("user", found["uid"] == uid, f"it runs as user {found['uid']}"),
@@ -87,9 +87,9 @@ def judge(found: Mapping[str, Any], *, uid: int) -> list[Check]:
     ]
 
 
-def _check(part: str, is_well: bool, says: str) -> Check:  # noqa: FBT001  a table's column
+def _check(part: str, is_well: bool, says: str) -> SandboxCheck:  # noqa: FBT001  a table's column
     worse = f"not as it should be ({says}): do not run agents with a shell on this engine, and report this"
-    return Check(part=part, is_well=is_well, says=says if is_well else worse)
+    return SandboxCheck(part=part, is_well=is_well, says=says if is_well else worse)
 
 
 async def _probe(sandboxes: Sandboxes) -> Mapping[str, Any]:
@@ -98,9 +98,9 @@ async def _probe(sandboxes: Sandboxes) -> Mapping[str, Any]:
     if cli is None:
         raise AgentUnavailableError(_NO_CLI)
     async with asyncio.timeout(_TRY_S), sandboxes.prepare(config) as slot:
-        box = Box(config=config, work=slot.work, is_writable=True, home=slot.home, sockets=slot.sockets)
+        box = RunSandbox(config=config, work=slot.work, is_writable=True, home=slot.home, sockets=slot.sockets)
         command = ("python3", "-c", _PROBE.replace("[CLI,", f"[{CLI_IN_BOX!r},"))
-        spec = BoxSpec(box=box, sockets=slot.sockets, command=command, env={}, run="doctor", agent="doctor", cli=cli)
+        spec = SandboxSpec(box=box, sockets=slot.sockets, command=command, env={}, run="doctor", agent="doctor", cli=cli)
         async with sandboxes.open(spec) as container:
             await container.end_input()
             said = await container.stdout.read()

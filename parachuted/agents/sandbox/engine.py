@@ -19,18 +19,18 @@ import docker
 import docker.constants
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
-from parachuted.agents.sandbox.box_spec import (
+from parachuted.agents.sandbox.options import LABEL, SLOT_LABEL, container_options
+from parachuted.agents.sandbox.sandbox_spec import (
     BUILT_IMAGE,
     HOME_IN_BOX,
     HOST_IMAGE,
     OUTSIDE_IN_BOX,
     SOCKETS_IN_BOX,
     VAULT_IN_BOX,
+    ContainerShape,
     Image,
-    Shape,
-    Slot,
+    SandboxSlot,
 )
-from parachuted.agents.sandbox.options import LABEL, SLOT_LABEL, container_options
 from parachuted.errors import AgentUnavailableError
 
 _NONE = "no Docker engine answers at {}; install and start Docker, then run `parachute sandbox doctor`"
@@ -47,7 +47,7 @@ _BUILD_S = 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Launched:
+class LaunchedContainer:
     """A container that has said hello and waits to be told what to run; `stream` is its stdin and stdout."""
 
     id: str
@@ -79,7 +79,7 @@ class Engine:
                 return Image(name=HOST_IMAGE, kind="host", id=str(self._client.images.get(HOST_IMAGE).id), mounts=tuple(_host_mounts()))
         return None
 
-    def launch(self, shape: Shape, slot: Slot, image: Image, *, user: tuple[int, int], daemon: str) -> Launched:
+    def launch(self, shape: ContainerShape, slot: SandboxSlot, image: Image, *, user: tuple[int, int], daemon: str) -> LaunchedContainer:
         """Start a container on that slot, and see that what is mounted is what stands there.
 
         The folders are held open from before it starts until it has told which ones it sees: one that was swapped in between is another.
@@ -98,7 +98,7 @@ class Engine:
                     stack.callback(stream.close)
                     api.start(made)
                 _check(_hello(stream), slot, held)
-                return Launched(id=made, stream=stream.dup())
+                return LaunchedContainer(id=made, stream=stream.dup())
             except BaseException:
                 self.remove(made)
                 raise
@@ -235,7 +235,7 @@ def _exactly(stream: socket.socket, size: int) -> bytes:
     return found
 
 
-def _check(hello: Mapping[str, Any], slot: Slot, held: Mapping[str, tuple[int, int]]) -> None:
+def _check(hello: Mapping[str, Any], slot: SandboxSlot, held: Mapping[str, tuple[int, int]]) -> None:
     """Raise AgentUnavailableError unless the container sees the very folders that were opened here."""
     seen = {target: tuple(hello["mounts"][target]) for target in held}
     is_same = hello["slot"] == slot.id and (sys.platform != "linux" or seen == dict(held))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from importlib.resources import files
 
-from parachuted.agents.sandbox.box_spec import PROXY_SOCKET, RELAY_PORT, SOCKETS_IN_BOX, VAULT_IN_BOX, BoxSpec
 from parachuted.agents.sandbox.options import base_environment
+from parachuted.agents.sandbox.sandbox_spec import PROXY_SOCKET, RELAY_PORT, SOCKETS_IN_BOX, VAULT_IN_BOX, SandboxSpec
 
 
-def make_frame(spec: BoxSpec) -> bytes:
+def make_frame(spec: SandboxSpec) -> bytes:
     """The command, its environment, and the way to the filtering proxy where the box has any network."""
     env = {**base_environment(), **spec.env}
     relay = None

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.resources import files
 
-from parachuted.agents.sandbox.box_spec import (
+from parachuted.agents.sandbox.sandbox_spec import (
     CLI_IN_BOX,
     HOME_IN_BOX,
     OUTSIDE_IN_BOX,
     SOCKETS_IN_BOX,
     VAULT_IN_BOX,
+    ContainerShape,
     Image,
-    Shape,
-    Slot,
+    SandboxSlot,
 )
 
 LABEL = "org.parachuted.daemon"
@@ -32,7 +32,7 @@ def base_environment() -> dict[str, str]:
     return dict(_ENV)
 
 
-def container_options(shape: Shape, slot: Slot, image: Image, *, user: tuple[int, int], daemon: str) -> dict[str, object]:
+def container_options(shape: ContainerShape, slot: SandboxSlot, image: Image, *, user: tuple[int, int], daemon: str) -> dict[str, object]:
     """The body of the engine's `POST /containers/create`.
 
     No network at all, no capability, no way to more rights, a root that cannot be written, the default seccomp profile (the engine's own,
@@ -79,7 +79,7 @@ def container_options(shape: Shape, slot: Slot, image: Image, *, user: tuple[int
     }
 
 
-def _mounts(shape: Shape, slot: Slot, image: Image) -> list[dict[str, object]]:
+def _mounts(shape: ContainerShape, slot: SandboxSlot, image: Image) -> list[dict[str, object]]:
     return [
         *(_bind(path, path, is_writable=False) for path in image.mounts),
         _bind(str(slot.work), VAULT_IN_BOX, is_writable=shape.is_writable),

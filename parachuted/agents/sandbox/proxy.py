@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from parachuted.access.grant import Network
 from parachuted.agents.own_socket import listen_in
-from parachuted.agents.sandbox.box_spec import PROXY_SOCKET
-from parachuted.agents.sandbox.proxy_rules import Target, is_public, objection, parse_target
-from parachuted.grants.agent_grant import Network
+from parachuted.agents.sandbox.proxy_rules import ProxyTarget, is_public, objection, parse_target
+from parachuted.agents.sandbox.sandbox_spec import PROXY_SOCKET
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class _RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Request:
-    target: Target
+    target: ProxyTarget
     first: bytes
     body: int | None  # None: a tunnel, in which bytes go either way
 
@@ -174,7 +174,7 @@ class Proxy:
             raise _RefusedError(400, f"a request's head has at most {_HEAD_BYTES} bytes") from error
         return _read_head(head)
 
-    async def _check_name(self, target: Target) -> None:
+    async def _check_name(self, target: ProxyTarget) -> None:
         said = objection(self._network, target)
         if said is not None and self._beyond is not None:
             said = await self._beyond(target.host, target.port)
@@ -183,7 +183,7 @@ class Proxy:
         if said is not None:
             raise _RefusedError(403, said)
 
-    async def _reach(self, target: Target) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _reach(self, target: ProxyTarget) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to an address of the name. One that is not public among them refuses all: such a name is meant to lead inside."""
         try:
             async with asyncio.timeout(self._limits.connect_s):

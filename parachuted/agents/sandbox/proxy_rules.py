@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
-from parachuted.grants.agent_grant import Network
+from parachuted.access.grant import Network
 
 WEB_PORTS = frozenset({80, 443})
 _LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
@@ -35,14 +35,14 @@ _IPV6_NOT_PUBLIC = tuple(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ProxyTarget:
     """A host by name, in lower case without a final dot, and a port."""
 
     host: str
     port: int
 
 
-def parse_target(authority: str, *, port: int | None) -> Target | None:
+def parse_target(authority: str, *, port: int | None) -> ProxyTarget | None:
     """Read `host:port`; `port` is meant where none is said. None: it is not written as a host's name and a port, plainly.
 
     Addresses are no names: what may be reached is said by name, so that a list can mean it.
@@ -54,10 +54,10 @@ def parse_target(authority: str, *, port: int | None) -> Target | None:
     host = name.lower().removesuffix(".")
     if at is None or at > 0xFFFF or not _NAME.fullmatch(host) or _LAST_IS_NUMBER.fullmatch(host):  # noqa: PLR2004  the largest port
         return None
-    return Target(host=host, port=at)
+    return ProxyTarget(host=host, port=at)
 
 
-def objection(network: Network, target: Target) -> str | None:
+def objection(network: Network, target: ProxyTarget) -> str | None:
     """Why the box may not reach that host; None: it may, as far as names tell.
 
     `bridge` is any public host, at the ports of the web. A list's `example.org` is that host alone, `*.example.org` all below it, and
@@ -72,7 +72,7 @@ def objection(network: Network, target: Target) -> str | None:
     return None
 
 
-def _means(pattern: str, target: Target) -> bool:
+def _means(pattern: str, target: ProxyTarget) -> bool:
     name, colon, port = pattern.lower().partition(":")
     if not (target.port == int(port) if colon else target.port in WEB_PORTS):
         return False

@@ -15,20 +15,20 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from parachuted.access.agent_config import SandboxConfig
 from parachuted.agents.heavy import load_heavy
-from parachuted.agents.sandbox.box_spec import BoxSpec, Image, Shape, Slot
 from parachuted.agents.sandbox.container import Container
 from parachuted.agents.sandbox.disk_watch import DiskWatch
+from parachuted.agents.sandbox.engine_probe import EngineProbe, glimpse
 from parachuted.agents.sandbox.frame import make_frame
-from parachuted.agents.sandbox.glimpse import Glimpse, glimpse
 from parachuted.agents.sandbox.program import check_cli, find_cli
+from parachuted.agents.sandbox.sandbox_spec import ContainerShape, Image, SandboxSlot, SandboxSpec
 from parachuted.agents.sandbox.slots import container_user, drop_slot, drop_tree, make_slot, name_slot
 from parachuted.errors import AgentUnavailableError
-from parachuted.grants.agent_config import SandboxConfig
 from parachuted.processes.own_thread import in_own_thread
 
 if TYPE_CHECKING:  # it brings docker, which is loaded at its first use
-    from parachuted.agents.sandbox.engine import Engine, Launched
+    from parachuted.agents.sandbox.engine import Engine, LaunchedContainer
 
 _THREADS = 8
 _UNSWEPT = "unswept"
@@ -50,11 +50,11 @@ class SandboxStatus:
 class _Seat:
     """A slot, and the container that is starting on it, until a run takes that."""
 
-    slot: Slot
-    shape: Shape | None
+    slot: SandboxSlot
+    shape: ContainerShape | None
     image: Image
     engine: Engine
-    start: Future[Launched] | None = None
+    start: Future[LaunchedContainer] | None = None
 
 
 class Sandboxes:
@@ -96,17 +96,17 @@ class Sandboxes:
         problem = _objection(engine) or (_NO_IMAGE if image is None else None)
         return SandboxStatus(available=problem is None, problem=problem, engine=engine.version, image=kind)
 
-    async def glimpse(self) -> Glimpse:
+    async def glimpse(self) -> EngineProbe:
         """Whether an engine answers and has our image: cheap, for a page that is looked at every few seconds."""
         return await glimpse(self._env)
 
     @asynccontextmanager
-    async def prepare(self, config: SandboxConfig | None = None, *, is_writable: bool = True) -> AsyncIterator[Slot]:
+    async def prepare(self, config: SandboxConfig | None = None, *, is_writable: bool = True) -> AsyncIterator[SandboxSlot]:
         """Folders for a run, gone when it is left. A container starts on them while they are filled, or has already done so."""
         engine, image = await self._ready()
         if len(self._seats) >= self._most:
             raise AgentUnavailableError(f"{self._most} agents are at work in sandboxes already; try again when one of them has ended")
-        shape = None if self._cli is None else Shape(config=config or SandboxConfig(), is_writable=is_writable, cli=self._cli)
+        shape = None if self._cli is None else ContainerShape(config=config or SandboxConfig(), is_writable=is_writable, cli=self._cli)
         seat = self._take_warm(shape, image) or _Seat(slot=name_slot(self._folder), shape=shape, image=image, engine=engine)
         self._seats[seat.slot.work] = seat
         try:
@@ -119,12 +119,12 @@ class Sandboxes:
             await self._end(seat)
 
     @asynccontextmanager
-    async def open(self, spec: BoxSpec) -> AsyncIterator[Container]:
+    async def open(self, spec: SandboxSpec) -> AsyncIterator[Container]:
         """Run the command in the container of the slot that the box's folders belong to; when it is left, nothing of it is."""
         seat = self._seats.get(spec.box.work)
         if seat is None or (spec.box.home, spec.sockets) != (seat.slot.home, seat.slot.sockets):
             raise AgentUnavailableError("a box has the folders of one slot, and no others are ever mounted; ask `prepare` for one")
-        shape = Shape(config=spec.box.config, is_writable=spec.box.is_writable, cli=await asyncio.to_thread(check_cli, spec.cli))
+        shape = ContainerShape(config=spec.box.config, is_writable=spec.box.is_writable, cli=await asyncio.to_thread(check_cli, spec.cli))
         launched = await self._launched(seat, shape)
         engine = seat.engine
         container = Container(
@@ -210,7 +210,7 @@ class Sandboxes:
             _launch, seat, seat.shape, user=self.user, daemon=self._label, makes_folders=makes_folders
         )  # fmt: skip
 
-    async def _launched(self, seat: _Seat, shape: Shape) -> Launched:
+    async def _launched(self, seat: _Seat, shape: ContainerShape) -> LaunchedContainer:
         """The container that started on the seat ahead, if it is as it is wanted and alive; else a new one."""
         if seat.start is not None:
             with suppress(AgentUnavailableError):
@@ -224,7 +224,7 @@ class Sandboxes:
         self._begin(seat)
         return await _started(seat)
 
-    def _take_warm(self, shape: Shape | None, image: Image) -> _Seat | None:
+    def _take_warm(self, shape: ContainerShape | None, image: Image) -> _Seat | None:
         seat = self._warm
         if seat is None or (seat.shape, seat.image) != (shape, image):
             return None
@@ -235,7 +235,7 @@ class Sandboxes:
         self._drop_warm()  # its timer
         return seat
 
-    def _keep_warm(self, shape: Shape, engine: Engine) -> None:
+    def _keep_warm(self, shape: ContainerShape, engine: Engine) -> None:
         """Start one ahead, of the shape that was wanted last: what runs once mostly runs again."""
         if self._is_closed or not self._is_pooled or (self._warm is not None and self._warm.shape == shape):
             return
@@ -275,13 +275,13 @@ def dockerfile_text() -> str:
     return (files("parachuted.agents.sandbox") / "Dockerfile").read_text("utf-8")
 
 
-def _launch(seat: _Seat, shape: Shape, *, user: tuple[int, int], daemon: str, makes_folders: bool) -> Launched:
+def _launch(seat: _Seat, shape: ContainerShape, *, user: tuple[int, int], daemon: str, makes_folders: bool) -> LaunchedContainer:
     if makes_folders:
         make_slot(seat.slot)
     return seat.engine.launch(shape, seat.slot, seat.image, user=user, daemon=daemon)
 
 
-async def _started(seat: _Seat) -> Launched:
+async def _started(seat: _Seat) -> LaunchedContainer:
     """What started on the seat, which is from now on the caller's to end. Whoever is cancelled meanwhile leaves it to the seat."""
     if seat.start is None:
         raise AgentUnavailableError("no container was started")

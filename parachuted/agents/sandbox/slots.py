@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from uuid import uuid4
 
-from parachuted.agents.sandbox.box_spec import Slot
+from parachuted.agents.sandbox.sandbox_spec import SandboxSlot
 
 MOST_BYTES = 512 << 20
 MOST_FILES = 200_000
@@ -26,14 +26,14 @@ def container_user() -> tuple[int, int]:
     return (os.getuid(), os.getgid()) if os.getuid() else (1000, 1000)
 
 
-def name_slot(folder: Path) -> Slot:
+def name_slot(folder: Path) -> SandboxSlot:
     """The folders that a new slot is going to have. Short names: the path of a socket may have 107 bytes."""
     name = uuid4().hex[:12]
     at = folder / name
-    return Slot(id=name, work=at / "work", home=at / "home", sockets=at / "s", outside=at / "outside")
+    return SandboxSlot(id=name, work=at / "work", home=at / "home", sockets=at / "s", outside=at / "outside")
 
 
-def make_slot(slot: Slot) -> None:
+def make_slot(slot: SandboxSlot) -> None:
     """Make them. Only this user can come near them; in the container each is the user's there, but for the sockets, which are ours."""
     slot.work.parent.mkdir(mode=0o700, parents=True)
     for folder in (slot.work, slot.home, slot.sockets, slot.outside):
@@ -46,7 +46,7 @@ def make_slot(slot: Slot) -> None:
             os.chown(folder, *container_user())
 
 
-def drop_slot(slot: Slot) -> None:
+def drop_slot(slot: SandboxSlot) -> None:
     """Remove them and all that is in them."""
     drop_tree(slot.work.parent)
 
@@ -96,7 +96,7 @@ def _unlock(name: str | Path, at: int | None) -> None:
     os.chmod(name, 0o700, dir_fd=at)
 
 
-def too_much(slot: Slot, *, most_bytes: int = MOST_BYTES, most_files: int = MOST_FILES) -> str | None:
+def too_much(slot: SandboxSlot, *, most_bytes: int = MOST_BYTES, most_files: int = MOST_FILES) -> str | None:
     """Why the run has to end for what it put on the disk; None: it is within its limits. The agent may be writing meanwhile."""
     size = files = 0
     for top in (slot.work, slot.home):

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents import Called, Said, ToolResult, make_backend
+from parachuted.agents import TextStep, ToolCallStep, ToolResult, make_backend
 from parachuted.agents.claude.sessions import load_spent
-from parachuted.agents.gateway import Gateway, Ledger
+from parachuted.agents.gateway import Gateway, UsageStore
 from parachuted.errors import AgentFailedError, AgentStoppedError, AgentUnavailableError
-from parachuted.testing import Delay, Refusal, Reply, ToolUse, say, use
+from parachuted.testing import ApiRefusal, Delay, Reply, ToolUse, say, use
 
 
 async def test_the_model_gets_the_prompts_as_they_are_and_only_the_tools_of_the_job(claude, job, run):
@@ -52,7 +52,7 @@ async def test_hostile_calls_get_a_clear_error_and_do_nothing(claude, job, run, 
     claude.api.add(hostile, [say("done")])
     outcome = await run(claude.backend, job())
 
-    calls = [step for step in outcome.steps if isinstance(step, Called)]
+    calls = [step for step in outcome.steps if isinstance(step, ToolCallStep)]
     assert [call.result.is_error for call in calls] == [True] * len(hostile)
     assert all(call.result.text for call in calls)
     assert "longer than" in calls[-1].result.text
@@ -78,12 +78,12 @@ async def test_a_session_is_resumed_and_each_run_is_charged_for_itself(claude, j
     assert second.account.session_id == first.account.session_id
     assert "one" in json.dumps(claude.api.asked[1].body["messages"])
     assert (second.account.cost_usd, second.account.input_tokens) == (first.account.cost_usd, first.account.input_tokens) != (0, 0)
-    assert stranger.steps[0] == Said(text="third")
+    assert stranger.steps[0] == TextStep(text="third")
     assert stranger.account.session_id != first.account.session_id
 
 
 async def test_a_run_that_is_tried_again_tells_what_all_of_it_has_cost(claude, job, run):
-    no_credit = [Refusal(status=402, kind="billing_error", message="no credit")] * 9
+    no_credit = [ApiRefusal(status=402, kind="billing_error", message="no credit")] * 9
     claude.api.add([use("read_context", file_path="a.md")], *no_credit)
     first = await run(claude.backend, job())
     claude.api.add([say("done")])
@@ -100,7 +100,7 @@ async def test_a_run_that_is_tried_again_tells_what_all_of_it_has_cost(claude, j
     [(401, "refused the login"), (402, "answered 402"), (404, "answered 404"), (529, "answered 529")],
 )
 async def test_a_model_that_refuses_at_once_was_not_available(claude, job, run, status, says):
-    claude.api.add(*[Refusal(status=status)] * 9)
+    claude.api.add(*[ApiRefusal(status=status)] * 9)
     outcome = await run(claude.backend, job())
 
     assert isinstance(outcome.error, AgentUnavailableError)
@@ -118,7 +118,7 @@ async def test_a_refusal_by_the_model_is_an_answer_and_no_outage(claude, job, ru
 
 
 async def test_an_error_inside_the_stream_before_there_was_an_answer_is_waited_out(claude, job, run):
-    overloaded = Refusal(status=529, kind="overloaded_error", message="Overloaded")
+    overloaded = ApiRefusal(status=529, kind="overloaded_error", message="Overloaded")
     claude.api.add(*[Reply(blocks=(), error=overloaded)] * 9)
     outcome = await run(claude.backend, job())
 
@@ -127,18 +127,18 @@ async def test_an_error_inside_the_stream_before_there_was_an_answer_is_waited_o
 
 
 async def test_an_error_at_the_beginning_of_a_stream_is_waited_out_unseen_and_paid_for_once(claude, job, run, desk):
-    overloaded = Refusal(status=529, kind="overloaded_error", message="Overloaded")
+    overloaded = ApiRefusal(status=529, kind="overloaded_error", message="Overloaded")
     update = use("update_context", file_path="a.md", section="Facts", content="x")
     claude.api.add(Reply(blocks=(say("now"), update), error=overloaded, error_after=2), [say("now"), update], [say("done")])
     outcome = await run(claude.backend, job())
 
-    assert [step.text for step in outcome.steps if isinstance(step, Said)] == ["now", "done"]
+    assert [step.text for step in outcome.steps if isinstance(step, TextStep)] == ["now", "done"]
     assert (outcome.error, len(desk.calls), len(claude.api.asked)) == (None, 1, 3)
     assert (claude.gateway.spent("run-1").requests, outcome.account.output_tokens) == (2, 40)
 
 
 async def test_a_run_that_loses_its_credit_in_the_middle_was_interrupted(claude, job, run):
-    claude.api.add([use("read_context", file_path="a.md")], *[Refusal(status=402, kind="billing_error", message="no credit")] * 9)
+    claude.api.add([use("read_context", file_path="a.md")], *[ApiRefusal(status=402, kind="billing_error", message="no credit")] * 9)
     outcome = await run(claude.backend, job())
 
     assert type(outcome.error) is AgentStoppedError
@@ -157,7 +157,7 @@ async def test_a_run_that_has_used_up_its_money_ends_with_the_gateways_words(cla
 
 async def test_with_no_login_on_linux_it_is_told_at_once(claude, job, run, tmp_path):
     gateway = Gateway(
-        env={}, vault=tmp_path, user_home=tmp_path, base_url=None, ledger=Ledger(tmp_path / "u.db", time.time),
+        env={}, vault=tmp_path, user_home=tmp_path, base_url=None, ledger=UsageStore(tmp_path / "u.db", time.time),
         limits=claude.gateway.limits,
         clock=lambda: datetime.now(UTC),
     )  # fmt: skip
@@ -193,7 +193,7 @@ async def test_neither_a_tool_that_hangs_nor_a_busy_reader_keeps_the_process_pas
     limit = 2 + 2 * (await run(claude.backend, job())).seconds
     began = time.monotonic()
     async with aclosing(claude.backend.run(job(id="run-2", timeout_s=limit))) as steps:
-        assert await anext(steps) == Said(text="one")
+        assert await anext(steps) == TextStep(text="one")
         assert claude.left_over()
         assert await claude.is_gone(within_s=limit + 1)
         assert time.monotonic() - began < limit + 1

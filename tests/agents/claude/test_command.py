@@ -10,7 +10,7 @@ import pytest
 
 from parachuted.agents import ClaudeSettings, Credential
 from parachuted.agents.claude.command import find_cli, make_box_environment, make_environment
-from parachuted.agents.gateway import Way
+from parachuted.agents.gateway import Endpoint
 from parachuted.errors import AgentUnavailableError
 
 ENV = {
@@ -25,7 +25,7 @@ KEY = Credential(kind="api_key", where="")
 TOKEN = Credential(kind="oauth_token", where="")
 FILE = Credential(kind="login_file", where="", home=Path("/vault"))
 ANTHROPIC, HERE = "https://api.anthropic.com", "http://127.0.0.1:11434"
-WAY = Way(url="http://127.0.0.1:7", token="of-the-run", socket=None)  # noqa: S106  no secret
+WAY = Endpoint(url="http://127.0.0.1:7", token="of-the-run", socket=None)  # noqa: S106  no secret
 
 
 def settings_of(credential, base_url, **more):

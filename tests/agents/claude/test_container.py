@@ -8,11 +8,11 @@ import logging
 import pytest
 from claude_agent_sdk import CLIConnectionError, CLIJSONDecodeError, ProcessError
 
-from parachuted.agents import Box
+from parachuted.access.agent_config import SandboxConfig
+from parachuted.agents import RunSandbox
 from parachuted.agents.claude.container import AgentContainer
-from parachuted.agents.sandbox.box_spec import BoxSpec
 from parachuted.agents.sandbox.program import find_cli
-from parachuted.grants.agent_config import SandboxConfig
+from parachuted.agents.sandbox.sandbox_spec import SandboxSpec
 
 
 @pytest.fixture
@@ -20,11 +20,11 @@ async def shell(boxes):
     """Opens a container of that configuration with a script in it; what it was opened with takes it away."""
     async with asyncio.timeout(30), boxes.prepare(SandboxConfig(memory="64m", pids_limit=16)) as slot:
         config = SandboxConfig(memory="64m", pids_limit=16)
-        box = Box(config=config, work=slot.work, home=slot.home, sockets=slot.sockets, is_writable=True)
+        box = RunSandbox(config=config, work=slot.work, home=slot.home, sockets=slot.sockets, is_writable=True)
 
         def open_on(script):
             return boxes.open(
-                BoxSpec(box=box, sockets=slot.sockets, command=("sh", "-c", script), env={}, run="r", agent="a", cli=find_cli())
+                SandboxSpec(box=box, sockets=slot.sockets, command=("sh", "-c", script), env={}, run="r", agent="a", cli=find_cli())
             )
 
         yield open_on

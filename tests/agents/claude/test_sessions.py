@@ -7,7 +7,7 @@ import json
 import pytest
 
 from parachuted.agents.claude.sessions import is_session_id, load_spent
-from parachuted.agents.claude.transcript import Spent
+from parachuted.agents.claude.transcript import TranscriptUsage
 
 ID = "1fc24940-e003-48b0-b21b-70563efaaa39"
 
@@ -33,7 +33,7 @@ def test_the_last_account_counts(write):
         state(0.1, inputTokens=1), '{"type":"user"}', state(0.3, inputTokens=5, cacheReadInputTokens=7, outputTokens=2), '{"type":"user"}'
     )
 
-    assert load_spent(home, ID) == Spent(cost_usd=0.3, input_tokens=12, output_tokens=2)
+    assert load_spent(home, ID) == TranscriptUsage(cost_usd=0.3, input_tokens=12, output_tokens=2)
 
 
 @pytest.mark.parametrize(
@@ -41,11 +41,11 @@ def test_the_last_account_counts(write):
     ['{"type":"cost-state"', '{"type":"cost-state"}', '{"type":"cost-state","totalCostUSD":"x","modelUsage":[1]}', "", '{"type":"user"}'],
 )
 def test_where_no_account_can_be_read_nothing_was_spent(write, line):
-    assert load_spent(write(line), ID) == Spent()
+    assert load_spent(write(line), ID) == TranscriptUsage()
 
 
 def test_a_session_that_is_not_there_has_spent_nothing(tmp_path):
-    assert load_spent(tmp_path, ID) == Spent()
+    assert load_spent(tmp_path, ID) == TranscriptUsage()
 
 
 @pytest.mark.parametrize(

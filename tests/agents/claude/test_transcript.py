@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from claude_agent_sdk import AssistantMessage, ResultMessage, SystemMessage, TextBlock, ToolResultBlock, ToolUseBlock, UserMessage
 
-from parachuted.agents import Called, Finished, Limits, Said, ToolResult
-from parachuted.agents.claude.transcript import Spent, Transcript, sum_usage
+from parachuted.agents import RunLimits, RunResult, TextStep, ToolCallStep, ToolResult
+from parachuted.agents.claude.transcript import Transcript, TranscriptUsage, sum_usage
 from parachuted.errors import AgentFailedError, AgentStoppedError, AgentUnavailableError
 
-LIMITS = Limits(timeout_s=1, max_turns=3, max_cost_usd=0.25)
+LIMITS = RunLimits(timeout_s=1, max_turns=3, max_cost_usd=0.25)
 
 
 def transcript(before=None):
-    return Transcript(LIMITS, before or Spent())
+    return Transcript(LIMITS, before or TranscriptUsage())
 
 
 def answer(*blocks, message_id="m1", model="haiku"):
@@ -49,17 +49,19 @@ def test_words_and_calls_become_steps_and_a_call_waits_for_its_result():
         UserMessage(content="just words"),
     )
 
-    assert first == [Said(text="hm")]
+    assert first == [TextStep(text="hm")]
     assert second == [
-        Called(tool="Bash", arguments={}, result=ToolResult(text="No such tool", is_error=True)),
-        Called(tool="read", arguments={"p": "a"}, result=ToolResult(text="a\nb")),
+        ToolCallStep(tool="Bash", arguments={}, result=ToolResult(text="No such tool", is_error=True)),
+        ToolCallStep(tool="read", arguments={"p": "a"}, result=ToolResult(text="a\nb")),
     ]
 
 
 def test_a_run_is_charged_for_what_its_session_had_not_cost_before():
-    steps = read(transcript(Spent(cost_usd=0.1, input_tokens=4, output_tokens=9)), answer(), answer(message_id="m2"), answer(), result())
+    steps = read(
+        transcript(TranscriptUsage(cost_usd=0.1, input_tokens=4, output_tokens=9)), answer(), answer(message_id="m2"), answer(), result()
+    )
 
-    assert steps == [Finished(cost_usd=0.2, input_tokens=7, output_tokens=0, turns=2, session_id="s")]
+    assert steps == [RunResult(cost_usd=0.2, input_tokens=7, output_tokens=0, turns=2, session_id="s")]
 
 
 def test_what_the_cli_says_in_the_models_place_is_not_an_answer():
@@ -92,7 +94,7 @@ def test_a_bad_end_is_told_after_the_account(parts, says):
 def test_the_account_of_a_bad_end_comes_first():
     steps = transcript().read(result(is_error=True))
 
-    assert isinstance(next(steps), Finished)
+    assert isinstance(next(steps), RunResult)
     with pytest.raises(AgentFailedError):
         next(steps)
 
@@ -121,7 +123,7 @@ def test_a_refusal_of_the_models_is_an_answer_and_its_session_is_not_gone_on_wit
     steps = transcript().read(end)
 
     account = next(steps)
-    assert isinstance(account, Finished)
+    assert isinstance(account, RunResult)
     assert account.session_id is None
     with pytest.raises(AgentFailedError, match="the model refused to answer: it can't help") as caught:
         next(steps)
@@ -142,18 +144,18 @@ def test_a_model_that_does_not_answer_is_not_waited_for_long(status, attempt, gi
 
 
 def test_a_model_that_has_answered_is_waited_for():
-    assert read(transcript(), answer(TextBlock("hm")), retry(529, 9)) == [Said(text="hm")]
+    assert read(transcript(), answer(TextBlock("hm")), retry(529, 9)) == [TextStep(text="hm")]
 
 
 def test_a_run_that_was_cut_off_may_have_cost_all_that_it_was_allowed():
     it = transcript()
     assert list(it.account_unfinished()) == []
     it.asked = True
-    assert list(it.account_unfinished()) == [Finished(cost_usd=0.25, input_tokens=0, output_tokens=0, turns=0, at_most=True)]
+    assert list(it.account_unfinished()) == [RunResult(cost_usd=0.25, input_tokens=0, output_tokens=0, turns=0, at_most=True)]
     read(it, result())
     assert list(it.account_unfinished()) == []
 
 
 @pytest.mark.parametrize(("cost", "models"), [(None, None), ("1", {"a": 1}), ([], {"a": {"inputTokens": "7"}}), (None, [])])
 def test_rubbish_in_an_account_counts_as_nothing(cost, models):
-    assert sum_usage(cost, models) == Spent()
+    assert sum_usage(cost, models) == TranscriptUsage()

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from claude_agent_sdk import CLIConnectionError, CLIJSONDecodeError, ProcessError
 
-from parachuted.agents import Box
+from parachuted.access.agent_config import SandboxConfig
+from parachuted.agents import RunSandbox
 from parachuted.agents.claude.container import AgentContainer
 from parachuted.agents.claude.process import AgentProcess
 from parachuted.agents.claude.transport import AgentTransport, parse_line
-from parachuted.agents.sandbox.box_spec import BoxSpec
+from parachuted.agents.sandbox.sandbox_spec import SandboxSpec
 from parachuted.agents.sandbox.sandboxes import Sandboxes
-from parachuted.grants.agent_config import SandboxConfig
 
 Start = Callable[[str], Awaitable[AgentTransport]]
 
@@ -41,9 +41,9 @@ async def start(place: Sandboxes | None, tmp_path: Path) -> AsyncIterator[Start]
                 transport = AgentProcess(["sh", "-c", script], env={"PATH": os.environ["PATH"]}, cwd=tmp_path)
             else:
                 slot = await stack.enter_async_context(boxes.prepare())
-                box = Box(config=SandboxConfig(), work=slot.work, home=slot.home, sockets=slot.sockets, is_writable=True)
+                box = RunSandbox(config=SandboxConfig(), work=slot.work, home=slot.home, sockets=slot.sockets, is_writable=True)
                 command = ("sh", "-c", script)
-                spec = BoxSpec(box=box, sockets=slot.sockets, command=command, env={}, run="r", agent="a", cli=Path("/usr/bin/env"))
+                spec = SandboxSpec(box=box, sockets=slot.sockets, command=command, env={}, run="r", agent="a", cli=Path("/usr/bin/env"))
                 transport = AgentContainer(await stack.enter_async_context(boxes.open(spec)))
             await transport.connect()
             stack.push_async_callback(transport.close)

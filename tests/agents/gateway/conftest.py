@@ -13,7 +13,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from parachuted.agents.gateway import Gateway, Ledger, MoneyLimits, Ticket, Way
+from parachuted.agents.gateway import Endpoint, Gateway, MoneyLimits, RunToken, UsageStore
 from parachuted.testing import ScriptedMessages
 
 KEY = "sk-ant-canary-0123456789abcdef"
@@ -46,7 +46,7 @@ class Bench:
     """One gateway. `told` are the problems that it reports, as they stand; `now` is its time."""
 
     gateway: Gateway
-    ledger: Ledger
+    ledger: UsageStore
     folder: Path
     now: list[datetime]
     told: dict[str, str] = field(default_factory=dict)
@@ -57,13 +57,13 @@ class Bench:
         self.told = {**self.told, subject: problem} if problem else {key: self.told[key] for key in self.told if key != subject}
 
     @asynccontextmanager
-    async def run(self, name: str = "run-1", folder: Path | None = None, **parts: object) -> AsyncIterator[Way]:
+    async def run(self, name: str = "run-1", folder: Path | None = None, **parts: object) -> AsyncIterator[Endpoint]:
         usual = {"agent": "curator", "causes": ("cause-1",), "session": None, "max_cost_usd": 100.0, "models": (MODEL,)}
-        async with self.gateway.open(Ticket(run=name, **{**usual, **parts}), folder) as way:
+        async with self.gateway.open(RunToken(run=name, **{**usual, **parts}), folder) as way:
             yield way
 
     async def ask(
-        self, way: Way, path: str = "/v1/messages?beta=true", *, token: str | None = None, method: str = "POST",
+        self, way: Endpoint, path: str = "/v1/messages?beta=true", *, token: str | None = None, method: str = "POST",
         headers: Mapping[str, str] | None = None, body: object = BODY, by_socket: bool = False,
     ) -> Answer:  # fmt: skip
         """Ask as the CLI does."""
@@ -101,7 +101,7 @@ async def make_bench(tmp_path: Path) -> AsyncIterator[Callable[..., Bench]]:
             def elapsed() -> float:
                 return now[0].timestamp()
 
-            ledger = Ledger(tmp_path / "usage.db", elapsed)
+            ledger = UsageStore(tmp_path / "usage.db", elapsed)
             usual = {"env": {"ANTHROPIC_API_KEY": KEY}, "vault": tmp_path / "vault", "user_home": tmp_path / "user"}
             gateway = Gateway(
                 **{**usual, **parts}, base_url=base_url, ledger=ledger, limits=MoneyLimits(**dollars), clock=lambda: now[0]

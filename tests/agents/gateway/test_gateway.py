@@ -13,9 +13,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from parachuted.agents.gateway import Ticket, Way
+from parachuted.agents.gateway import Endpoint, RunToken
 from parachuted.errors import AgentFailedError, AgentUnavailableError
-from parachuted.testing import Delay, Refusal, Reply, Request, ScriptedMessages, say
+from parachuted.testing import ApiRefusal, Delay, RecordedRequest, Reply, ScriptedMessages, say
 from tests.agents.gateway.conftest import BODY, KEY, MODEL, Bench
 
 MILLION = 1_000_000
@@ -47,7 +47,7 @@ async def test_each_run_has_its_own_socket_which_asks_for_no_token(bench: Bench,
     async with bench.run("run-a", folders[0]) as one, bench.run("run-b", folders[1]) as two:
         assert stat.S_IMODE(one.socket.stat().st_mode) == 0o666
         for way, folder in ((one, folders[0]), (two, folders[1])):
-            near = Way(url=way.url, token="", socket=_short(folder, tmp_path))
+            near = Endpoint(url=way.url, token="", socket=_short(folder, tmp_path))
             assert (await bench.ask(near, by_socket=True)).status == 200
         assert (bench.gateway.spent("run-a").requests, bench.gateway.spent("run-b").requests) == (1, 1)
     assert not list(folders[0].iterdir())
@@ -240,7 +240,7 @@ async def test_stopping_all_ends_streams_and_waits_at_once(bench: Bench, api: Sc
 
 
 async def test_what_the_far_side_refuses_is_told_in_its_words_and_without_a_secret(bench: Bench, api: ScriptedMessages):
-    api.add(Refusal(status=400, kind="invalid_request_error", message=f"prompt is too long, {KEY}", headers={"request-id": "req_1"}))
+    api.add(ApiRefusal(status=400, kind="invalid_request_error", message=f"prompt is too long, {KEY}", headers={"request-id": "req_1"}))
     async with bench.run() as way:
         answer = await bench.ask(way)
         assert bench.gateway.spent("run-1").requests == 0
@@ -290,8 +290,8 @@ async def test_a_link_in_the_folder_s_place_is_not_followed(bench: Bench, tmp_pa
 
 
 async def test_one_request_of_the_daemon_s_own_is_counted_like_any(bench: Bench, api: ScriptedMessages):
-    api.add(costing(0.25), Refusal(status=429, message=KEY, headers={"retry-after": "100"}), Refusal(status=400, message="no"))
-    ticket = Ticket(run="judge-1", agent="judge", causes=(), session=None, max_cost_usd=1, models=(MODEL,))
+    api.add(costing(0.25), ApiRefusal(status=429, message=KEY, headers={"retry-after": "100"}), ApiRefusal(status=400, message="no"))
+    ticket = RunToken(run="judge-1", agent="judge", causes=(), session=None, max_cost_usd=1, models=(MODEL,))
     assert (await bench.gateway.ask(ticket, {"model": MODEL}))["role"] == "assistant"
     assert bench.gateway.spent("judge-1").usd == 0.25
     with pytest.raises(AgentUnavailableError) as busy:
@@ -349,8 +349,8 @@ async def test_what_a_run_sends_at_once_takes_so_much_room_and_no_more(bench: Be
 
 
 async def test_in_the_middle_of_its_work_an_agent_may_try_again_itself(bench: Bench, api: ScriptedMessages):
-    refusal = Refusal(status=408, kind="timeout_error", headers={"retry-after": "60"})
-    api.add(refusal, [say("begun")], refusal, Refusal(status=400))
+    refusal = ApiRefusal(status=408, kind="timeout_error", headers={"retry-after": "60"})
+    api.add(refusal, [say("begun")], refusal, ApiRefusal(status=400))
     async with bench.run() as way:
         answers = [await bench.ask(way) for _ in range(4)]
     assert [answer.headers.get("x-should-retry") for answer in answers] == ["false", None, None, "false"]
@@ -368,7 +368,7 @@ async def test_while_what_it_costs_cannot_be_written_down_the_model_is_not_asked
 async def test_a_disk_that_refuses_while_the_model_answers_is_told_and_limits_hold_on(make_bench, api: ScriptedMessages):
     bench = make_bench(api.url)
 
-    def lose_the_table(_request: Request) -> Reply:
+    def lose_the_table(_request: RecordedRequest) -> Reply:
         bench.ledger._connection.execute("DROP TABLE requests")
         return costing(1)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import claude_agent_sdk
 import pytest
 
-from parachuted.testing import Refusal, Reply, ScriptedMessages, say
+from parachuted.testing import ApiRefusal, Reply, ScriptedMessages, say
 from tests.agents.gateway.conftest import KEY, MODEL, Bench
 
 CLI = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
@@ -65,7 +65,7 @@ async def test_a_limit_is_shown_by_it_and_not_tried_again(make_bench, api: Scrip
 
 
 async def test_a_storm_is_waited_out_here_and_ends_it_there_once(bench: Bench, api: ScriptedMessages, tmp_path: Path):
-    api.add(*[Refusal(status=529, kind="overloaded_error", headers={"retry-after-ms": "1"})] * 20)
+    api.add(*[ApiRefusal(status=529, kind="overloaded_error", headers={"retry-after-ms": "1"})] * 20)
     async with bench.run() as way:
         said = await claude(tmp_path / "home", ANTHROPIC_BASE_URL=way.url, ANTHROPIC_API_KEY=way.token)
     assert said["is_error"]

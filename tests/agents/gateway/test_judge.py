@@ -6,7 +6,7 @@ import pytest
 
 from parachuted.agents.gateway import Judge
 from parachuted.errors import AgentFailedError, AgentUnavailableError
-from parachuted.testing import Refusal, Reply, ScriptedMessages, ToolUse, say
+from parachuted.testing import ApiRefusal, Reply, ScriptedMessages, ToolUse, say
 from tests.agents.gateway.conftest import MODEL, Bench
 
 SCHEMA = {
@@ -47,7 +47,7 @@ async def test_any_other_answer_is_an_error(bench: Bench, api: ScriptedMessages,
 
 
 async def test_a_model_that_cannot_be_asked_now_is_another_matter(make_bench, api: ScriptedMessages):
-    api.add(Refusal(status=529, headers={"x-should-retry": "false"}))
+    api.add(ApiRefusal(status=529, headers={"x-should-retry": "false"}))
     bench = make_bench(api.url, usd_per_hour=0.01)
     judge = Judge(bench.gateway, MODEL)
     with pytest.raises(AgentUnavailableError, match="529"):

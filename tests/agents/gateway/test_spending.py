@@ -15,9 +15,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from parachuted.agents.gateway import Ledger
+from parachuted.agents.gateway import UsageStore
 from parachuted.agents.gateway.prices import Tokens, cost_of
-from parachuted.testing import Delay, Refusal, Reply, Request, ScriptedMessages, say
+from parachuted.testing import ApiRefusal, Delay, RecordedRequest, Reply, ScriptedMessages, say
 from tests.agents.gateway.conftest import BODY, KEY, MODEL, Bench
 
 DEAREST = "claude-opus-4-1"
@@ -31,7 +31,7 @@ class Model:
         self.requests = 0
         self._answer = answer
 
-    def __call__(self, request: Request) -> Reply:
+    def __call__(self, request: RecordedRequest) -> Reply:
         """Every character of the prompt is a token; the answer is as long as was allowed."""
         self.requests += 1
         tokens = Tokens(cache_write_5m=len(json.dumps(request.body["messages"])), output=request.body["max_tokens"])
@@ -39,11 +39,11 @@ class Model:
         usage = {"input_tokens": 0, "cache_creation_input_tokens": tokens.cache_write_5m, "output_tokens": tokens.output}
         return Reply(blocks=(say(self._answer),), usage=usage)
 
-    def late(self, request: Request) -> Delay:
+    def late(self, request: RecordedRequest) -> Delay:
         """It has made the answer, and is slow to send it."""
         return Delay(seconds=30, then=self(request))
 
-    def cut(self, request: Request) -> Reply:
+    def cut(self, request: RecordedRequest) -> Reply:
         reply = self(request)
         return Reply(blocks=reply.blocks, usage={**reply.usage, "output_tokens": 1}, cut=True)
 
@@ -114,7 +114,7 @@ async def test_however_a_request_is_cut_no_less_is_counted_than_was_made(bench: 
         async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             head = await reader.readuntil(b"\r\n\r\n")
             size = next(int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length"))
-            sent = Request(method="POST", path="", headers={}, body=json.loads(await reader.readexactly(size)))
+            sent = RecordedRequest(method="POST", path="", headers={}, body=json.loads(await reader.readexactly(size)))
             model(sent)
             writer.close()
 
@@ -130,7 +130,7 @@ async def test_however_a_request_is_cut_no_less_is_counted_than_was_made(bench: 
 
 async def test_tries_that_may_have_reached_the_model_stop_where_the_money_ends(make_bench, api: ScriptedMessages):
     bench = make_bench(api.url)
-    api.add(*[Refusal(status=504, headers={"retry-after-ms": "1"})] * 4)
+    api.add(*[ApiRefusal(status=504, headers={"retry-after-ms": "1"})] * 4)
     async with bench.run(max_cost_usd=0.02) as way:
         answer = await bench.ask(way, body={**BODY, "max_tokens": 1_000})
         assert counted(bench) <= 0.02
@@ -183,11 +183,11 @@ async def test_usage_that_does_not_say_what_both_sides_took_leaves_what_was_rese
 
 
 async def test_a_refusal_costs_nothing(bench: Bench, api: ScriptedMessages):
-    api.add(Refusal(status=400, kind="invalid_request_error"), Refusal(status=529, headers={"x-should-retry": "false"}))
+    api.add(ApiRefusal(status=400, kind="invalid_request_error"), ApiRefusal(status=529, headers={"x-should-retry": "false"}))
     async with bench.run() as way:
         assert [(await bench.ask(way)).status for _ in range(2)] == [400, 529]
     await bench.gateway.close()
-    again = Ledger(bench.ledger._path, bench.now[0].timestamp)
+    again = UsageStore(bench.ledger._path, bench.now[0].timestamp)
     assert again.spent().requests == 0
     again.close()
 
@@ -231,7 +231,7 @@ async def test_what_a_killed_daemon_had_on_its_way_is_spent_when_it_starts_again
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-    ledger = Ledger(tmp_path / "usage.db", time.time)
+    ledger = UsageStore(tmp_path / "usage.db", time.time)
     ledger.open()
     print(f"killed on its way: ${model.made:.6f} made, ${ledger.last()[0]:.6f} counted in the next life")  # noqa: T201  a figure to see with -s
     assert 0 < model.made <= ledger.last()[0] == ledger.spent(cause="c").usd

@@ -15,7 +15,7 @@ from aiohttp.test_utils import TestServer
 from parachuted.agents.gateway import upstream
 from parachuted.agents.gateway.upstream import is_on_this_machine
 from parachuted.errors import AgentUnavailableError
-from parachuted.testing import Refusal, Reply, ScriptedMessages, say
+from parachuted.testing import ApiRefusal, Reply, ScriptedMessages, say
 from tests.agents.gateway.conftest import BODY, KEY, MODEL, Bench
 
 SOON = {"retry-after-ms": "1"}
@@ -23,7 +23,7 @@ SOON = {"retry-after-ms": "1"}
 
 @pytest.mark.parametrize("status", [429, 500, 503, 529])
 async def test_what_passes_is_tried_again_and_the_agent_does_not_notice(bench: Bench, api: ScriptedMessages, status):
-    api.add(Refusal(status=status, headers=SOON), Refusal(status=status, headers=SOON), [say("at last")])
+    api.add(ApiRefusal(status=status, headers=SOON), ApiRefusal(status=status, headers=SOON), [say("at last")])
     async with bench.run() as way:
         answer = await bench.ask(way)
     assert (answer.status, b"at last" in answer.body) == (200, True)
@@ -31,7 +31,7 @@ async def test_what_passes_is_tried_again_and_the_agent_does_not_notice(bench: B
 
 
 async def test_what_does_not_pass_is_told_after_four_tries_and_not_to_be_tried_again(bench: Bench, api: ScriptedMessages):
-    api.add(*[Refusal(status=529, kind="overloaded_error", headers=SOON)] * 9)
+    api.add(*[ApiRefusal(status=529, kind="overloaded_error", headers=SOON)] * 9)
     async with bench.run() as way:
         answer = await bench.ask(way)
     assert (answer.status, answer.error["type"], answer.headers["x-should-retry"]) == (529, "overloaded_error", "false")
@@ -39,7 +39,7 @@ async def test_what_does_not_pass_is_told_after_four_tries_and_not_to_be_tried_a
 
 
 async def test_a_wait_that_is_too_long_is_told_at_once(bench: Bench, api: ScriptedMessages):
-    api.add(Refusal(status=429, kind="rate_limit_error", headers={"retry-after": "3000"}))
+    api.add(ApiRefusal(status=429, kind="rate_limit_error", headers={"retry-after": "3000"}))
     began = time.monotonic()
     async with bench.run() as way:
         answer = await bench.ask(way)
@@ -51,14 +51,14 @@ async def test_a_wait_that_is_too_long_is_told_at_once(bench: Bench, api: Script
     ("refusal", "subject", "says"),
     [
         (
-            Refusal(status=401, kind="authentication_error", message="invalid x-api-key"),
+            ApiRefusal(status=401, kind="authentication_error", message="invalid x-api-key"),
             "model",
             "refused the login (401: invalid x-api-key)",
         ),
-        (Refusal(status=402, kind="billing_error", message="pay"), "model", "no credit left (402: pay)"),
-        (Refusal(status=400, kind="invalid_request_error", message="Your credit balance is too low"), "model", "no credit left (402"),
-        (Refusal(status=404, kind="not_found_error", message="model: x"), f"model:{MODEL}", f"does not know the model {MODEL}"),
-        (Refusal(status=429, kind="rate_limit_error", message="slow", headers={"x-should-retry": "false"}), "model", "(429: slow)"),
+        (ApiRefusal(status=402, kind="billing_error", message="pay"), "model", "no credit left (402: pay)"),
+        (ApiRefusal(status=400, kind="invalid_request_error", message="Your credit balance is too low"), "model", "no credit left (402"),
+        (ApiRefusal(status=404, kind="not_found_error", message="model: x"), f"model:{MODEL}", f"does not know the model {MODEL}"),
+        (ApiRefusal(status=429, kind="rate_limit_error", message="slow", headers={"x-should-retry": "false"}), "model", "(429: slow)"),
     ],
 )
 async def test_what_keeps_the_model_from_answering_is_told_until_it_answers(bench: Bench, api: ScriptedMessages, refusal, subject, says):
@@ -92,7 +92,7 @@ async def test_counting_tokens_tells_nothing_of_the_model(make_bench):
 
 
 async def test_a_pause_that_the_far_side_asks_for_is_kept_by_every_run(bench: Bench, api: ScriptedMessages):
-    api.add(Refusal(status=429, kind="rate_limit_error", headers={"retry-after": "3000"}), [say("asked too early")])
+    api.add(ApiRefusal(status=429, kind="rate_limit_error", headers={"retry-after": "3000"}), [say("asked too early")])
     async with bench.run() as way:
         await bench.ask(way)
         again = await bench.ask(way)
@@ -105,7 +105,7 @@ async def test_a_pause_that_the_far_side_asks_for_is_kept_by_every_run(bench: Be
 
 
 async def test_an_error_event_in_place_of_an_answer_costs_nothing_and_is_tried_again(bench: Bench, api: ScriptedMessages):
-    overloaded = Reply(blocks=(), error=Refusal(status=529, kind="overloaded_error", message="Overloaded"))
+    overloaded = Reply(blocks=(), error=ApiRefusal(status=529, kind="overloaded_error", message="Overloaded"))
     api.add(overloaded, [say("at last")])
     async with bench.run() as way:
         answer = await bench.ask(way)
@@ -121,7 +121,7 @@ async def test_an_error_event_in_place_of_an_answer_costs_nothing_and_is_tried_a
 async def test_an_error_event_after_a_beginning_is_tried_again_and_one_after_content_costs_what_had_come(
     bench: Bench, api: ScriptedMessages, events: int
 ):
-    overloaded = Refusal(status=529, kind="overloaded_error", message="Overloaded")
+    overloaded = ApiRefusal(status=529, kind="overloaded_error", message="Overloaded")
     begun = Reply(blocks=(say("one"),), error=overloaded, error_after=events)
     api.add(begun, [say("whole")], replace(begun, error_after=3))
     async with bench.run() as way:
@@ -167,7 +167,7 @@ def _at_once(tries, *_, **__):
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 async def test_a_redirect_takes_no_credential_elsewhere(bench: Bench, api: ScriptedMessages, status):
     async with ScriptedMessages([[say("stolen")]]) as elsewhere:
-        api.add(Refusal(status=status, headers={"Location": elsewhere.url + "/v1/messages"}))
+        api.add(ApiRefusal(status=status, headers={"Location": elsewhere.url + "/v1/messages"}))
         async with bench.run() as way:
             answer = await bench.ask(way)
         assert elsewhere.requests == []
@@ -177,7 +177,7 @@ async def test_a_redirect_takes_no_credential_elsewhere(bench: Bench, api: Scrip
 
 async def test_a_login_that_was_refused_is_renewed_and_the_request_sent_again(make_bench, api: ScriptedMessages):
     bench = make_bench(api.url)
-    api.add(Refusal(status=401, kind="authentication_error", message=KEY), Refusal(status=401, message="x"))
+    api.add(ApiRefusal(status=401, kind="authentication_error", message=KEY), ApiRefusal(status=401, message="x"))
     async with bench.run() as way:
         answer = await bench.ask(way)
     assert (answer.status, len(api.asked)) == (401, 1)  # a key cannot be renewed

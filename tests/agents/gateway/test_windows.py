@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from parachuted.agents.gateway.windows import read_windows
-from parachuted.testing import Refusal, ScriptedMessages
+from parachuted.testing import ApiRefusal, ScriptedMessages
 from parachuted.times import time_of
 from tests.agents.gateway.conftest import Bench
 
@@ -15,7 +15,7 @@ UNIFIED = "anthropic-ratelimit-unified-"
 async def test_what_an_answer_says_of_the_account_is_known_until_the_window_ends(bench: Bench, api: ScriptedMessages):
     ends = bench.now[0] + timedelta(hours=2)
     told = {f"{UNIFIED}5h-utilization": "0.425", f"{UNIFIED}5h-reset": str(int(ends.timestamp())), f"{UNIFIED}7D_next-utilization": "0.1"}
-    api.add(Refusal(status=400, headers=told))
+    api.add(ApiRefusal(status=400, headers=told))
     async with bench.run() as way:
         await bench.ask(way)
 

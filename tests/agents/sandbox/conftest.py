@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents.job import Box
-from parachuted.agents.sandbox import BoxSpec, Container, Sandboxes, Slot
+from parachuted.access.agent_config import SandboxConfig
+from parachuted.access.grant import Network
+from parachuted.agents.job import RunSandbox
+from parachuted.agents.sandbox import Container, Sandboxes, SandboxSlot, SandboxSpec
 from parachuted.agents.sandbox.program import find_cli
-from parachuted.grants.agent_config import SandboxConfig
-from parachuted.grants.agent_grant import Network
 
 DEADLINE_S = 20
 CLI = find_cli() or Path(sys.executable).resolve()
@@ -26,7 +26,7 @@ class Boxed:
     """A container at work, and the folders that it sees."""
 
     container: Container
-    slot: Slot
+    slot: SandboxSlot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +39,13 @@ class Ended:
 
 
 def spec_of(
-    slot: Slot, *command: str, config: SandboxConfig | None = None, is_writable: bool = True, network: Network = "none",
+    slot: SandboxSlot, *command: str, config: SandboxConfig | None = None, is_writable: bool = True, network: Network = "none",
     env: Mapping[str, str] | None = None, cli: Path = CLI,
-) -> BoxSpec:  # fmt: skip
-    box = Box(
+) -> SandboxSpec:  # fmt: skip
+    box = RunSandbox(
         config=config or SandboxConfig(), work=slot.work, is_writable=is_writable, home=slot.home, sockets=slot.sockets, network=network
     )
-    return BoxSpec(box=box, sockets=slot.sockets, command=command, env=env or {}, run="run-1", agent="tester", cli=cli)
+    return SandboxSpec(box=box, sockets=slot.sockets, command=command, env=env or {}, run="run-1", agent="tester", cli=cli)
 
 
 @asynccontextmanager

@@ -5,11 +5,11 @@ from uuid import uuid4
 
 import pytest
 
-from parachuted.agents.sandbox import Shape
+from parachuted.access.agent_config import SandboxConfig
+from parachuted.agents.sandbox import ContainerShape
 from parachuted.agents.sandbox.engine import Engine
 from parachuted.agents.sandbox.slots import container_user, make_slot, name_slot
 from parachuted.errors import AgentUnavailableError
-from parachuted.grants.agent_config import SandboxConfig
 from tests.agents.sandbox.conftest import CLI
 from tests.engine import containers
 
@@ -24,7 +24,7 @@ def docker(engine, sandboxes):
 
 
 def launch(docker, slot):
-    shape = Shape(config=SandboxConfig(), is_writable=True, cli=CLI)
+    shape = ContainerShape(config=SandboxConfig(), is_writable=True, cli=CLI)
     return docker.launch(shape, slot, docker.image(), user=container_user(), daemon=LABEL)
 
 

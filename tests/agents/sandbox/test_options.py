@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents.sandbox import Image, Shape, container_options
+from parachuted.access.agent_config import SandboxConfig
+from parachuted.agents.sandbox import ContainerShape, Image, container_options
 from parachuted.agents.sandbox.slots import container_user, name_slot
-from parachuted.grants.agent_config import SandboxConfig
 from tests.agents.sandbox.conftest import CLI, boxed
 
 IMAGE = Image(name="an-image", kind="built")
 
 
 def options_of(config=None, *, is_writable=True):
-    shape = Shape(config=config or SandboxConfig(), is_writable=is_writable, cli=CLI)
+    shape = ContainerShape(config=config or SandboxConfig(), is_writable=is_writable, cli=CLI)
     return container_options(shape, name_slot(Path("/slots")), IMAGE, user=(1000, 1000), daemon="a-vault")
 
 

@@ -5,10 +5,10 @@ from uuid import uuid4
 
 import pytest
 
+from parachuted.access.agent_config import SandboxConfig
 from parachuted.agents.sandbox import HOME_IN_BOX, Sandboxes
 from parachuted.agents.sandbox.sandboxes import dockerfile_text
 from parachuted.errors import AgentUnavailableError
-from parachuted.grants.agent_config import SandboxConfig
 from tests.agents.sandbox.conftest import DEADLINE_S, boxed, spec_of
 from tests.engine import containers
 

@@ -7,7 +7,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from parachuted.vault import AppendToSection, DeleteKey, Edits, ReplaceSection, SetKey, Store, VaultPath, Wish, Written, digest_of
+from parachuted.vault import (
+    AppendToSection,
+    DeleteKey,
+    EditBatch,
+    EditRequest,
+    ReplaceSection,
+    SetKey,
+    Store,
+    VaultPath,
+    WriteResult,
+    digest_of,
+)
 from tests.vault.rig.work import FILES, ME, NOTE, Opened, Operation, Place
 
 _NOTE, _NEW, _DEEP = VaultPath("note.md"), VaultPath("new.md"), VaultPath("A/B/new.md")
@@ -126,9 +137,9 @@ SAVES = (
 
 
 def _edit_in_batch(store: Store) -> None:
-    wish = Wish(edit=AppendToSection(section="History", content="- agent's"), base=_BASE)
-    ((answer,),) = store.edit_many([Edits(path=_NOTE, wishes=[wish], author=ME)])
-    if not isinstance(answer, Written):
+    wish = EditRequest(edit=AppendToSection(section="History", content="- agent's"), base=_BASE)
+    ((answer,),) = store.edit_many([EditBatch(path=_NOTE, wishes=[wish], author=ME)])
+    if not isinstance(answer, WriteResult):
         raise answer
 
 

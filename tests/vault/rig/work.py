@@ -14,18 +14,18 @@ from parachuted.vault import (
     AppendToSection,
     Author,
     DeleteKey,
-    Edits,
+    EditBatch,
+    EditRequest,
     History,
-    Incoming,
-    Objects,
+    IncomingFile,
+    ObjectStore,
     Recovery,
     ReplaceSection,
     SetKey,
     Store,
     VaultPath,
     VaultRoot,
-    Wish,
-    Written,
+    WriteResult,
     digest_of,
 )
 from parachuted.vault.swap import TEMPORARY_PREFIX
@@ -62,7 +62,7 @@ class Opened:
     """A vault's parts, opened as a daemon does."""
 
     root: VaultRoot
-    objects: Objects
+    objects: ObjectStore
     history: History
     store: Store
 
@@ -95,7 +95,7 @@ class Place:
     @contextlib.contextmanager
     def opened(self) -> Iterator[Opened]:
         """Its parts; closed again."""
-        root, objects = VaultRoot(self.vault), Objects(self.folder / "state" / "objects")
+        root, objects = VaultRoot(self.vault), ObjectStore(self.folder / "state" / "objects")
         history = History(self.folder / "state" / "history.db")
         store = Store(root, objects, history, now)
         yield Opened(root=root, objects=objects, history=history, store=store)
@@ -144,16 +144,16 @@ def _replace_read(store: Store) -> object:
 
 def arrived(store: Store) -> None:
     """A content has come in, as an upload does."""
-    with Incoming(store._objects) as incoming:
+    with IncomingFile(store._objects) as incoming:
         incoming.write(ARRIVED)
         incoming.keep()
 
 
 def _edit_in_batch(store: Store) -> None:
     """As callers of the API write."""
-    wish = Wish(edit=AppendToSection(section="History", content="- 2026: on"))
-    ((answer,),) = store.edit_many([Edits(path=_path("note.md"), wishes=[wish], author=ME)])
-    if not isinstance(answer, Written):
+    wish = EditRequest(edit=AppendToSection(section="History", content="- 2026: on"))
+    ((answer,),) = store.edit_many([EditBatch(path=_path("note.md"), wishes=[wish], author=ME)])
+    if not isinstance(answer, WriteResult):
         raise answer
 
 

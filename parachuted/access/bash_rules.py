@@ -1,0 +1,144 @@
+"""Bash rules: whether a line of shell can be proven to run only the programs of a list. What cannot is refused, in words. Pure.
+
+The line is walked as bash would read it, and each simple command in it is asked for its program, which must stand there as it is: a plain
+name of the list, no path to another file of that name, no variable, pattern or substitution. Set variables may not be ones that change what
+a program does. Of the shell's own commands those are free that run and open nothing.
+
+What a listed program does itself is not the shell's: git runs aliases and hooks of a repository, npm the scripts of a package, an
+interpreter whatever it is given. The plainest of these ways are refused in program_rules.py; none of them leads out of the container, which
+bounds them all. The shell must be bash: zsh reads some of this otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from parachuted.access.program_rules import check_program
+from parachuted.access.shell_words import Shell, ShellRefusedError, Word
+
+_SHOWN = 80
+_OWN_VARIABLE = re.compile(r"(?!npm_config|.*proxy)[a-z][a-z0-9_]{0,40}")
+_HARMLESS_VARIABLES = frozenset({"LC_ALL", "LC_CTYPE", "LANG", "TZ", "NO_COLOR", "CI"})
+_NEVER = frozenset({
+    "eval", "source", ".", "exec", "command", "builtin", "alias", "unalias", "trap", "hash", "enable", "export", "declare", "typeset",
+    "local", "readonly", "set", "shopt", "read", "mapfile", "readarray", "let", "getopts", "complete", "compgen", "compopt", "bind",
+    "fc", "jobs", "unset", "coproc", "time", "caller", "dirs", "pushd", "popd", "disown", "fg", "bg", "logout", "suspend",
+})  # fmt: skip
+_RUN_OTHERS = frozenset({
+    "env", "xargs", "sudo", "doas", "su", "nice", "ionice", "nohup", "timeout", "stdbuf", "setsid", "chroot", "unshare", "nsenter",
+    "flock", "watch", "parallel", "script", "strace", "ltrace", "busybox", "toybox", "runuser", "setpriv", "chrt", "taskset", "npx",
+    "bunx", "uvx", "pipx", "entr", "ssh", "at", "batch", "crontab", "systemd-run", "start-stop-daemon",
+})  # fmt: skip
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "csh", "tcsh", "rbash"})
+_UNARY = re.compile(r"-[abcdefghkLnprsStuwxzGNO]")
+_BINARY = frozenset({"=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef"})
+
+
+def check_command(command: str, allowed: bool | tuple[str, ...]) -> str | None:  # noqa: FBT001  no shell, any command, or these programs
+    """The objection to a command, in words for the agent; None: it may run."""
+    if allowed is True:
+        return None
+    if not allowed:
+        return "you have no shell, so this was not run"
+    rules = _Rules(frozenset(allowed))
+    try:
+        Shell(command, command=rules.command, variable=rules.variable, target=rules.target).walk()
+    except ShellRefusedError as refused:
+        return f"this was not run: {refused}. You may run {', '.join(allowed)}, and whatever is not plainly that is refused"
+    return None
+
+
+class _Rules:
+    """What the parts of a line may be."""
+
+    def __init__(self, allowed: frozenset[str]) -> None:
+        self._allowed = allowed
+
+    def command(self, words: Sequence[Word]) -> None:
+        """A simple command."""
+        name, rest = words[0].text, words[1:]
+        if name is None:
+            raise ShellRefusedError(
+                f"the name of a program must stand there as it is, and not come from what begins with {_cut(words[0].begins)!r}"
+            )
+        if "/" in name:
+            raise ShellRefusedError(f"programs are named without a path, and not {_cut(name)!r}")
+        if name in _OWN:
+            _OWN[name](rest)
+            return
+        self._check_listed(name)
+        check_program(name, rest)
+
+    def _check_listed(self, name: str) -> None:
+        if name in _NEVER:
+            raise ShellRefusedError(f"{name} changes what the shell does, or runs what it is given")
+        if name in _RUN_OTHERS:
+            raise ShellRefusedError(f"{name} runs other programs; name the program itself")
+        if name not in self._allowed:
+            raise ShellRefusedError(f"{_cut(name)!r} is not among your programs")
+        if name in _SHELLS:
+            raise ShellRefusedError(f"{name} runs whatever it is given; write the commands themselves")
+
+    def variable(self, name: str, is_for_command: bool) -> None:  # noqa: FBT001  the seam's shape
+        """A variable that is set: for one command, where it reaches the program, or in the shell."""
+        if name in _HARMLESS_VARIABLES or (not is_for_command and _OWN_VARIABLE.fullmatch(name)):
+            return
+        raise ShellRefusedError(
+            f"the variable {_cut(name)} may change what programs do" + ("" if is_for_command else "; use small letters")
+        )
+
+    def target(self, word: Word) -> None:
+        """A file that is opened."""
+        if word.begins.startswith("/dev/") and word.text not in {"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty"}:
+            raise ShellRefusedError(f"{_cut(word.begins)} is no file to read or write")
+        if word.text is None and not word.begins:
+            raise ShellRefusedError("the file that is opened must be named, or at least its beginning")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _free(_words: Sequence[Word]) -> None:
+    """Whatever it is given, it runs nothing."""
+
+
+def _plain(words: Sequence[Word]) -> None:
+    """It takes a number or nothing."""
+    if any(word.text is None or not re.fullmatch(r"\d{0,3}", word.text) for word in words):
+        raise ShellRefusedError("exit, break and continue take a number")
+
+
+def _printf(words: Sequence[Word]) -> None:
+    if not words or not words[0].begins or words[0].begins.startswith("-"):
+        raise ShellRefusedError("printf takes a format that does not begin with - or a variable")
+
+
+def _test(words: Sequence[Word]) -> None:
+    """`test` evaluates what it is given in some forms, so these alone: one thing, `-f thing`, `thing = thing`, and ! before them."""
+    texts = [word.text for word in words]
+    while texts and texts[0] == "!":
+        words, texts = words[1:], texts[1:]
+    sure = all(word.is_one for word in words)
+    one = len(words) == 1
+    unary = len(words) == 2 and _UNARY.fullmatch(texts[0] or "") is not None  # noqa: PLR2004  an operator and a thing
+    binary = len(words) == 3 and texts[1] in _BINARY  # noqa: PLR2004  a thing, an operator and a thing
+    if not (sure and (one or unary or binary)):
+        raise ShellRefusedError('of test, [ "$a" ], [ -f "$a" ] and [ "$a" = "$b" ] are followed here, with quotes around variables')
+
+
+def _bracket(words: Sequence[Word]) -> None:
+    if not words or words[-1].text != "]":
+        raise ShellRefusedError("[ takes a ] at its end")
+    _test(words[:-1])
+
+
+_OWN: Mapping[str, Callable[[Sequence[Word]], None]] = {
+    **dict.fromkeys(("cd", "pwd", "echo", "true", "false", ":"), _free),
+    **dict.fromkeys(("exit", "break", "continue"), _plain),
+    "printf": _printf,
+    "test": _test,
+    "[": _bracket,
+}
+"""The shell's own commands that run and open nothing."""

@@ -1,0 +1,125 @@
+"""At work: which runs of agents are going on just now, and the one way to end them, whoever began them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+from parachuted.access.authority import Entry
+from parachuted.errors import AgentFailedError, AgentStoppedError
+
+log = logging.getLogger(__name__)
+
+_Result = TypeVar("_Result")
+_ENDS_WITHIN_S = 5.0
+_MOST_REMEMBERED = 100
+_NO_LONGER = "who asked for it may do so no longer"
+_STOPPED = "runs were ended while it began"
+
+
+def _yes() -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveRun:
+    """One run that goes on. `module` is whose agent it is, if it is a module's; `may_go_on` whether who asked for it still may."""
+
+    run: str
+    agent: str
+    entry: Entry
+    since: datetime
+    module: str | None = None
+    may_go_on: Callable[[], bool] = _yes
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Held:
+    working: ActiveRun
+    task: asyncio.Task[None]
+    why: str | None = None
+
+
+class ActiveRuns:
+    """The runs of one daemon. Each works in a task of its own, so that to end it ends nobody who waits for it."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, _Held] = {}
+        self._ends: deque[tuple[int, str, Callable[[ActiveRun], bool]]] = deque(maxlen=_MOST_REMEMBERED)
+        self._moment = 0
+
+    @property
+    def moment(self) -> int:
+        """For `hold`: what is ended from now on does not begin either, however long it is still put together."""
+        return self._moment
+
+    def all(self) -> list[ActiveRun]:
+        """Those that go on, in the order in which they began."""
+        return [held.working for held in self._held.values()]
+
+    async def hold(self, working: ActiveRun, work: Coroutine[Any, Any, _Result], *, since: int | None = None) -> _Result:
+        """Do the work of that run, and answer what it comes to. Raises what that raises, and AgentStoppedError when it was ended here.
+
+        `since`: the `moment` at which it was asked for; when runs such as this were ended after that, it does not begin.
+        """
+        if since is not None and (why := self._ended_since(since, working)) is not None:
+            work.close()
+            raise AgentStoppedError(why)
+        results: list[_Result] = []
+        errors: list[Exception] = []
+
+        async def do() -> None:
+            try:
+                results.append(await work)
+            except Exception as error:  # noqa: BLE001  it is raised below, where it does not come as a group
+                errors.append(error)
+
+        async with asyncio.TaskGroup() as group:
+            held = _Held(working=working, task=group.create_task(do(), name=f"agent of {working.run}"))
+            self._held[working.run] = held
+            held.task.add_done_callback(lambda _task: self._held.pop(working.run, None))
+        work.close()  # a task that was cancelled before it began has not touched it
+        if results:
+            return results[0]
+        if held.why is not None:
+            raise AgentStoppedError(held.why)
+        raise errors[0] if errors else AgentFailedError("the agent's backend broke: it was cancelled from within")
+
+    def end(self, why: str, chosen: Callable[[ActiveRun], bool] = lambda _working: True) -> tuple[str, ...]:
+        """End the runs that are chosen, without waiting for them; `why` is what those who wait for them are told. Which ones."""
+        self._moment += 1
+        self._ends.append((self._moment, why, chosen))
+        return self._end(why, chosen)
+
+    def _end(self, why: str, chosen: Callable[[ActiveRun], bool]) -> tuple[str, ...]:
+        ended = [held for held in self._held.values() if chosen(held.working)]
+        for held in ended:
+            if held.why is None:
+                held.why = why
+                held.task.cancel(why)
+        return tuple(held.working.run for held in ended)
+
+    async def stop(self, why: str, chosen: Callable[[ActiveRun], bool] = lambda _working: True) -> tuple[str, ...]:
+        """The same, and wait until they have ended; a run that holds itself up is not waited for longer than some seconds."""
+        runs = self.end(why, chosen)
+        tasks = [self._held[run].task for run in runs if run in self._held]
+        if tasks:
+            _, left = await asyncio.wait(tasks, timeout=_ENDS_WITHIN_S)
+            for task in left:
+                log.warning("a run that was to end goes on", extra={"task": task.get_name()})
+        return runs
+
+    def recheck(self) -> None:
+        """End the runs of those who may no longer ask for them."""
+        self._end(_NO_LONGER, lambda working: not working.may_go_on())
+
+    def _ended_since(self, since: int, working: ActiveRun) -> str | None:
+        if self._ends and self._ends[0][0] > since + 1:
+            return _STOPPED  # which runs were chosen is not known any more
+        found = next((why for moment, why, chosen in self._ends if moment > since and chosen(working)), None)
+        return found if found is not None or working.may_go_on() else _NO_LONGER

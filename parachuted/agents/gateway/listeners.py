@@ -1,0 +1,122 @@
+"""Listening: where the gateway can be reached: a port of this machine for all, and a socket for each run that has nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from parachuted.agents.own_socket import listen_in
+
+NAME = "gateway.sock"
+_BACKLOG = 128
+_MOST = 256
+
+RequestHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class _Wanted(logging.Filter):
+    """What is no HTTP is answered so, and not logged: an agent could send so much of it that nothing else would be left in the log."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether it is kept."""
+        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+_log = logging.getLogger(f"{__name__}.http")
+_log.addFilter(_Wanted())
+
+
+class GatewayListeners:
+    """The port, which opens when it is first asked for, and the sockets."""
+
+    def __init__(self, serve: RequestHandler) -> None:
+        self._serve = serve
+        self._opening = asyncio.Lock()
+        self._runner: web.ServerRunner | None = None
+        self._port = 0
+
+    async def port(self) -> int:
+        """The port on 127.0.0.1. OSError when none is to be had."""
+        async with self._opening:
+            if self._runner is None:
+                runner = await _run(self._serve)
+                await web.TCPSite(runner, "127.0.0.1", 0, backlog=_BACKLOG).start()
+                self._runner, self._port = runner, int(runner.addresses[0][1])
+            return self._port
+
+    @asynccontextmanager
+    async def socket(self, folder: Path | None, serve: RequestHandler) -> AsyncIterator[Path | None]:
+        """A socket in that folder, gone when it is left. OSError when it cannot be made."""
+        if folder is None:
+            yield None
+            return
+        bound = listen_in(folder, NAME)
+        runner = await _run(serve)
+        try:
+            await web.SockSite(runner, bound, backlog=_BACKLOG).start()
+            yield folder / NAME
+        finally:
+            await runner.cleanup()
+            with suppress(OSError):
+                (folder / NAME).unlink(missing_ok=True)
+
+    async def close(self) -> None:
+        """Take nobody in any more."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+
+class _Door(web.Server):
+    """What comes in by one socket: so much and no more, since an agent may open what it likes, and our descriptors are few.
+
+    Where there is no room, who came first of those that ask nothing goes, so that nobody shuts the door by standing in it.
+    """
+
+    def __init__(self, serve: RequestHandler) -> None:
+        """An agent that goes away ends what it asked for, also at the far side."""
+        super().__init__(self._kept, handler_cancellation=True, access_log=None, auto_decompress=False, logger=_log)
+        self._serve = serve
+        self._busy: set[web.RequestHandler] = set()
+
+    def __call__(self) -> web.RequestHandler:
+        """aiohttp's maker of connections."""
+        made = super().__call__()
+        inside = [one for one in self.connections if one.transport is not None]
+        if len(inside) < _MOST:
+            return made
+        idle = next((one for one in inside if one not in self._busy), None)
+        if idle is None:
+            return _Shut(self, loop=asyncio.get_running_loop())
+        idle.force_close()
+        return made
+
+    async def _kept(self, request: web.BaseRequest) -> web.StreamResponse:
+        self._busy.add(request.protocol)
+        try:
+            return await self._serve(request)
+        finally:
+            self._busy.discard(request.protocol)
+
+
+class _Shut(web.RequestHandler):
+    """One too many."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Say nothing, and end it."""
+        if isinstance(transport, asyncio.Transport):
+            transport.abort()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """It never came in."""
+
+
+async def _run(serve: RequestHandler) -> web.ServerRunner:
+    runner = web.ServerRunner(_Door(serve), shutdown_timeout=0.1)
+    await runner.setup()
+    return runner

@@ -1,0 +1,1 @@
+"""HTTP: the server, middleware, route declarations, streams and the OpenAPI document."""

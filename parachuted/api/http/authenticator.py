@@ -1,0 +1,157 @@
+"""Door: who asks. This machine itself may be trusted; anyone else shows a key, and a key that is shown must be right."""
+
+from __future__ import annotations
+
+import hmac
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import datetime
+from functools import lru_cache
+from ipaddress import IPv6Address, IPv6Network, ip_address
+from typing import Literal, TypeAlias
+
+from aiohttp import web
+
+from parachuted.keys import EVERYTHING, NOBODY, Identity, KeyRing
+
+Mode: TypeAlias = Literal["remote", "always", "disabled"]
+
+_LOOPBACK = Identity(kind="loopback", id="loopback", name="this machine", scopes=EVERYTHING)
+_COMMAND = Identity(kind="loopback", id="cli", name="cli", scopes=EVERYTHING)
+_ANYONE = Identity(kind="loopback", id="anyone", name="anyone", scopes=EVERYTHING)
+_PASSED_ON = frozenset({b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"x-cluster-client-ip", b"true-client-ip", b"cf-connecting-ip"})
+_SPACE = " \t"  # what HTTP takes for it, and no more
+_MOST_PEERS = 2_000
+_VALID = "Valid API key required"
+_CHALLENGE = {"WWW-Authenticate": "Bearer"}
+
+
+class KeyAuthenticator:
+    """Knows everyone by their keys. `mode` remote: this machine needs none; always: it does too; disabled: nobody is asked for one."""
+
+    def __init__(self, ring: KeyRing, mode: Mode, token: str, clock: Callable[[], datetime]) -> None:
+        """`token` is what the command on this machine shows, new in each life of the daemon."""
+        self.ring, self.mode = ring, mode
+        self._token, self._clock = token.encode(), clock
+        self._failures = FailedAttempts()
+        self._listeners: list[Callable[[], None]] = []
+
+    def identify(self, request: web.Request) -> Identity:
+        """The identity; NOBODY where no key is given.
+
+        Raises HTTPUnauthorized for a wrong or expired key, HTTPTooManyRequests after many, HTTPBadRequest for two keys at once.
+        """
+        found = self.recognize(request)
+        if isinstance(found, str):
+            raise self._refusal(request, found)
+        return found
+
+    def recognize(self, request: web.BaseRequest) -> Identity | str:
+        """The same, but a wrong or expired key is not counted: the answer is why it is refused."""
+        given = _given(request)
+        if given is None:
+            return self._keyless(is_local=is_from_here(request))
+        if hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self._token):
+            return _COMMAND
+        key = self.ring.find(given)
+        if key is None:
+            return _VALID
+        return "this key has expired; `parachute keys create` makes another" if key.is_over(self._clock()) else self.ring.use(key)
+
+    def holds(self, identity: Identity) -> bool:
+        """Whether who was let in as that would be now."""
+        if identity.kind == "key":
+            return self.ring.holds(identity)
+        return identity in {_COMMAND, self._keyless(is_local=True)} or (identity is _ANYONE and self.mode == "disabled")
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call it at every `look`, when what `holds` says may be otherwise."""
+        self._listeners.append(listener)
+
+    def look(self) -> None:
+        """See what has become of the keys. Called when their file may have changed or one expires: a stream ends with its key."""
+        self.ring.look()
+        for listener in self._listeners:
+            listener()
+
+    def _keyless(self, *, is_local: bool) -> Identity:
+        if self.mode == "disabled":
+            return _ANYONE
+        return _LOOPBACK if is_local and self.mode == "remote" else NOBODY
+
+    def _refusal(self, request: web.Request, why: str) -> web.HTTPException:
+        wait = self._failures.count(_peer(request), time.monotonic())
+        if wait > 0:
+            return web.HTTPTooManyRequests(text="too many wrong keys came from there", headers={"Retry-After": str(math.ceil(wait))})
+        return web.HTTPUnauthorized(text=why, headers=_CHALLENGE)
+
+
+class FailedAttempts:
+    """Wrong keys by peer: `most` at once, then one each `every_s`. A right key is let in all the same: guessing is hopeless anyway."""
+
+    def __init__(self, most: int = 10, every_s: float = 6.0) -> None:
+        self._most, self._every_s = most, every_s
+        self._debts: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def count(self, peer: str, now: float) -> float:
+        """Count one; the seconds until the next may come, 0 while there is room for this one."""
+        debt, at = self._debts.pop(peer, (0.0, now))
+        debt = max(0.0, debt - (now - at) / self._every_s)
+        is_over = debt + 1 > self._most
+        self._debts[peer] = (debt if is_over else debt + 1, now)
+        if len(self._debts) > _MOST_PEERS:
+            self._debts.popitem(last=False)
+        return (debt + 1 - self._most) * self._every_s if is_over else 0.0
+
+    def __len__(self) -> int:
+        return len(self._debts)
+
+
+def is_from_here(request: web.BaseRequest) -> bool:
+    """Whether a program on this machine asks for itself: what a proxy passes on comes from elsewhere, whatever address it has."""
+    for name, _value in request.raw_headers:
+        if _is_passed_on(name):
+            return False
+    return _is_loopback(request.remote or "")
+
+
+@lru_cache(maxsize=64)
+def _is_loopback(peer: str) -> bool:
+    try:
+        address = ip_address(peer)
+    except ValueError:
+        return False
+    return address.is_loopback and not (isinstance(address, IPv6Address) and address.ipv4_mapped is not None)
+
+
+@lru_cache(maxsize=256)
+def _is_passed_on(name: bytes) -> bool:
+    name = name.lower()
+    return name in _PASSED_ON or name.startswith(b"x-forwarded")
+
+
+def _given(request: web.BaseRequest) -> str | None:
+    """The one key that is shown, in whichever header. An empty header shows none."""
+    if "Authorization" not in request.headers and "X-API-Key" not in request.headers:
+        return None
+    found = {value.strip(_SPACE) for value in request.headers.getall("X-API-Key", ()) if value.strip(_SPACE)}
+    for value in request.headers.getall("Authorization", ()):
+        scheme, _, key = value.strip(_SPACE).partition(" ")
+        if scheme.lower() == "bearer" and key.strip(_SPACE):
+            found.add(key.strip(_SPACE))
+        elif scheme:
+            raise web.HTTPUnauthorized(text=_VALID, headers=_CHALLENGE)
+    if len(found) > 1:
+        raise web.HTTPBadRequest(text="two different keys were given")
+    return found.pop() if found else None
+
+
+def _peer(request: web.BaseRequest) -> str:
+    """Whom failures are counted for: an address, or the network that one household has of the longer kind."""
+    try:
+        address = ip_address(request.remote or "")
+    except ValueError:
+        return ""
+    return str(IPv6Network((int(address), 64), strict=False)) if isinstance(address, IPv6Address) else str(address)

@@ -1,0 +1,81 @@
+"""Docs: the API's description, for programs as an OpenAPI document and for people as a page that shows it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from aiohttp import web
+
+from parachuted.api.http.answers import json_bytes
+from parachuted.api.http.module_paths import add_modules
+from parachuted.api.http.openapi import describe
+from parachuted.api.http.preconditions import KNOWN
+from parachuted.api.http.route import ApiCall, MediaBody, Route
+from parachuted.modules.registry.declaration import ModuleDeclaration
+
+_PAGE = Path(__file__).with_name("docs.html")
+
+
+class DocsRoutes:
+    """The routes that describe all others, and themselves."""
+
+    def __init__(self, described: Sequence[Route], modules: Callable[[], list[ModuleDeclaration]]) -> None:
+        """`described` may still grow until the first request; `modules` are those that run just now."""
+        self._described, self._modules = described, modules
+        self._page = _PAGE.read_text("utf-8")
+        self._making = asyncio.Lock()
+        self._document: tuple[bytes, str] | None = None
+        self._of: list[ModuleDeclaration] = []
+
+    def routes(self) -> list[Route]:
+        """Both."""
+        return [
+            Route(
+                method="GET", path="/api/openapi.json", module="system", capability="read", reach="nothing", handle=self.document,
+                summary="This description.", answers={200: dict[str, object], 304: None}, headers={"If-None-Match": KNOWN},
+            ),
+            Route(
+                method="GET", path="/api/docs", module="system", capability=None, reach="nothing", handle=self.page,
+                summary="A page to read it.", answers={200: MediaBody(type="text/html", says="The page.")},
+            ),
+        ]  # fmt: skip
+
+    async def document(self, call: ApiCall) -> web.Response:
+        """`GET /api/openapi.json`; made beside the event loop, at the first request and when other modules run than before."""
+        async with self._making:
+            modules = self._modules()
+            if self._document is None or modules != self._of:
+                self._document, self._of = await asyncio.to_thread(self._make, modules), modules
+            body, tag = self._document
+        if call.request.headers.get("If-None-Match") == tag:
+            return web.Response(status=304, headers={"ETag": tag})
+        return web.Response(body=body, headers={"ETag": tag}, content_type="application/json", charset="utf-8")
+
+    async def page(self, _call: ApiCall) -> web.Response:
+        """`GET /api/docs`: nothing in it but what shows the document, which it asks for as its reader."""
+        return web.Response(text=self._page, content_type="text/html", headers={"Content-Security-Policy": _policy(self._page)})
+
+    def _make(self, modules: Sequence[ModuleDeclaration]) -> tuple[bytes, str]:
+        document = describe(self._described)
+        add_modules(document, modules)
+        body = json_bytes(document)
+        return body, f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+
+
+def _policy(page: str) -> str:
+    """What a browser may run and load for that page: its own script and style, known by their digests, and calls to the daemon."""
+    script, style = (_digest(page, name) for name in ("script", "style"))
+    return (
+        f"default-src 'none'; script-src {script}; style-src {style}; connect-src 'self'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+
+
+def _digest(page: str, name: str) -> str:
+    (text,) = re.findall(rf"<{name}>(.*?)</{name}>", page, re.DOTALL)
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

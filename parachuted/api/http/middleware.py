@@ -1,0 +1,186 @@
+"""Front: what every request passes, once and in this order: the guard, who asks, may they here, the route, the error, the audit."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from datetime import datetime
+from email.utils import formatdate
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Protocol
+
+from aiohttp import web
+from aiohttp.http import SERVER_SOFTWARE
+
+from parachuted.access.filter import AccessFilter
+from parachuted.api.http.errors import answer_to
+from parachuted.api.http.host_guard import HostGuard, MiddlewareHandler
+from parachuted.api.http.recorded import GONE, Reached, caller_of, event_of
+from parachuted.api.http.route import SMALL_BODY, ApiCall, Route
+from parachuted.audit.events import CALLER, AuditCaller, AuditRecorder
+from parachuted.errors import ParachuteError, StorageFailedError
+from parachuted.keys import EVERYWHERE, NOBODY, AccessGrant, Identity
+from parachuted.vault import VaultRoot
+
+log = logging.getLogger(__name__)
+
+_SAYS_MORE = ("If-None-Match", "Origin", "Expect", "Upgrade", "Content-Length", "Transfer-Encoding", "Content-Encoding", "Content-Type")
+_MOST_KNOWN = 1_000  # targets of requests, each of at most some kilobytes
+_NOTHING = AccessGrant(alternatives=())
+
+
+class Authenticator(Protocol):
+    """Knows who asks."""
+
+    def identify(self, request: web.Request) -> Identity:
+        """The identity, NOBODY where no key is given. Raises HTTPUnauthorized for a wrong key, HTTPTooManyRequests after many."""
+
+    def recognize(self, request: web.Request) -> Identity | str:
+        """The same, or why the key is refused, which is not counted."""
+
+
+class ApiMiddleware:
+    """The one middleware."""
+
+    def __init__(self, guard: HostGuard, door: Authenticator, root: VaultRoot, audit: AuditRecorder, clock: Callable[[], datetime]) -> None:
+        self._guard, self._door, self._root, self._audit, self._clock = guard, door, root, audit, clock
+        self._whole = AccessFilter(root, EVERYWHERE)
+        self._known: dict[str, Reached] = {}
+        self._life, self._numbers = secrets.token_hex(4), itertools.count(1)
+
+    @web.middleware
+    async def answer(self, request: web.Request, handler: MiddlewareHandler) -> web.StreamResponse:
+        """Answer the request, whatever happens; then record it."""
+        began, call_id = time.perf_counter(), f"{self._life}{next(self._numbers):x}"
+        caller = AuditCaller("api_key", NOBODY.name, call_id)
+        route = getattr(request.match_info.handler, "__self__", None)
+        route = route if isinstance(route, Route) else None
+        reached = (route, request.match_info) if route is not None else None
+        call, status = None, GONE
+        error: BaseException | None = None
+        token = CALLER.set(None)
+        try:
+            self._refuse_foreign(request)
+            asked = self._guard.preflight(request)
+            if asked is not None:
+                status = asked.status
+                return asked
+            _refuse_unreadable(request, route)
+            identity = self._door.identify(request)
+            caller = caller_of(request, identity, call_id)
+            call = self._admitted(request, route, identity, call_id)
+            CALLER.set(caller)
+            response = await (call.route.handle(call) if call is not None else handler(request))
+            status = response.status
+            if route is not None and route.at_hand is not None and request.method == "GET" and status == HTTPStatus.OK:
+                self._remember(request.raw_path, (route, dict(request.match_info)))
+        except asyncio.CancelledError as raised:
+            error = raised
+            raise
+        except Exception as raised:  # noqa: BLE001  every error has an answer
+            error = raised
+            response = answer_to(raised, request, call_id)
+            status = response.status
+        finally:
+            CALLER.reset(token)
+            took_ms = (time.perf_counter() - began) * 1000
+            self._audit.record(event_of(request, reached, caller, call, at=self._clock(), took_ms=took_ms, status=status, error=error))
+        return response
+
+    def knows(self, target: str) -> bool:
+        """Whether a GET of that target may be answered by `at_hand`."""
+        return target in self._known
+
+    def at_hand(self, request: web.Request) -> bytes | None:
+        """The whole answer to a GET whose target `answer` has answered before, where nothing must be waited for. It passes the same.
+
+        None: `answer` must; nothing was recorded or counted. Every refusal is of that kind.
+        """
+        reached = self._known.get(request.raw_path)
+        if reached is None:
+            return None
+        for name in _SAYS_MORE:
+            if name in request.headers:
+                return None
+        began, call_id = time.perf_counter(), f"{self._life}{next(self._numbers):x}"
+        route, _names = reached
+        try:
+            self._refuse_foreign(request)
+            identity = self._door.recognize(request)
+            call = None if isinstance(identity, str) else self._admitted(request, route, identity, call_id)
+            ready = route.at_hand(call) if call is not None and route.at_hand is not None else None
+        except (web.HTTPException, ParachuteError):
+            return None
+        if isinstance(identity, str) or ready is None:
+            return None
+        caller, took_ms = caller_of(request, identity, call_id), (time.perf_counter() - began) * 1000
+        self._audit.record(event_of(request, reached, caller, call, at=self._clock(), took_ms=took_ms, status=200, error=None))
+        headers = ready.headers
+        lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+        head = f"HTTP/1.1 200 OK\r\n{lines}Content-Type: {ready.type}\r\nContent-Length: {len(ready.body)}\r\n"
+        head += f"{self._guard.seals(tuple(headers))}Date: {_date(int(time.time()))}\r\nServer: {SERVER_SOFTWARE}\r\n\r\n"
+        return head.encode() + ready.body
+
+    def _remember(self, target: str, reached: Reached) -> None:
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[target] = reached
+
+    def _admitted(self, request: web.Request, route: Route | None, identity: Identity, call_id: str) -> ApiCall | None:
+        """The call on the route that was reached, or None where there is none.
+
+        401 without a key and 403 beyond scope, before anything of the route is said.
+        """
+        if route is None:
+            if not identity.scopes:
+                raise _keyless()
+            return None
+        grant = _NOTHING if route.capability is None else identity.grant(route.module, route.capability)
+        if grant is None:
+            if identity.kind == "nobody":
+                raise _keyless()
+            raise web.HTTPForbidden(text=f"this key may not {route.capability} in {route.module}")
+        if route.reach == "beyond" and grant.alternatives is not None:
+            raise web.HTTPForbidden(text="this reaches beyond notes, and this key is for some paths of the vault")
+        if route.capability == "write" and self._audit.refusal is not None:
+            raise StorageFailedError(self._audit.refusal)
+        sight = self._whole if grant is EVERYWHERE else AccessFilter(self._root, grant)
+        return ApiCall(request=request, route=route, identity=identity, grant=grant, sight=sight, id=call_id)
+
+    def _refuse_foreign(self, request: web.Request) -> None:
+        reason = self._guard.refusal_of(request)
+        if reason is not None:
+            raise web.HTTPForbidden(text=reason)
+
+
+FRONT = web.AppKey("FRONT", ApiMiddleware)
+"""Where an app keeps its front, for the server."""
+
+
+@lru_cache(maxsize=1)
+def _date(second: int) -> str:
+    return formatdate(second, usegmt=True)
+
+
+def _keyless() -> web.HTTPUnauthorized:
+    return web.HTTPUnauthorized(text="Valid API key required", headers={"WWW-Authenticate": "Bearer"})  # as older apps know it
+
+
+def _refuse_unreadable(request: web.Request, route: Route | None) -> None:
+    """What no route takes is refused before anyone is asked who they are: compressed bodies, and larger ones than the route takes."""
+    headers = request.headers
+    if "Content-Encoding" in headers and headers["Content-Encoding"].lower() != "identity":
+        raise web.HTTPUnsupportedMediaType(text="bodies are taken as they are, not compressed")
+    if headers.get("Content-Type", "").lower().startswith("multipart/"):
+        raise web.HTTPUnsupportedMediaType(text="no call takes multipart bodies: send the file itself, with PUT /api/files/{path}")
+    if "Content-Length" not in headers:
+        return
+    length = request.content_length or 0
+    most = route.largest_body if route is not None else SMALL_BODY
+    if length > most:
+        raise web.HTTPRequestEntityTooLarge(max_size=most, actual_size=length)

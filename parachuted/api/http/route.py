@@ -1,0 +1,214 @@
+"""Route: one call of the API, declared: who may make it, what it takes and what it answers. Nothing is served that is not declared."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal, Protocol, TypeAlias, TypeVar
+from urllib.parse import parse_qsl
+
+from aiohttp import web
+from pydantic import BaseModel, ValidationError
+
+from parachuted.access.filter import AccessFilter
+from parachuted.access.run_records import RunAccess
+from parachuted.api.http.answers import json_value
+from parachuted.api.http.fields import NoParameters, sentence_of
+from parachuted.api.http.watching import readable
+from parachuted.audit.events import EventType
+from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
+from parachuted.keys import AccessGrant, Capability, Identity
+from parachuted.vault import VaultPath
+
+_Model = TypeVar("_Model", bound=BaseModel)
+SMALL_BODY = 1 << 20
+
+
+class Ready(Protocol):
+    """An answer with status 200 that was made before."""
+
+    @property
+    def body(self) -> bytes:
+        """All of it."""
+
+    @property
+    def type(self) -> str:
+        """Its media type."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What else is said of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MediaBody:
+    """A body that is no JSON. `item`: the shape of each part of a stream."""
+
+    type: str
+    says: str
+    item: object = None
+
+
+@dataclass(slots=True, kw_only=True)
+class ApiCall:
+    """One request on its way: who asks, what they may touch here, and what they sent. `touched` and `para_ids` are for the audit."""
+
+    request: web.Request
+    route: Route
+    identity: Identity
+    grant: AccessGrant
+    sight: AccessFilter
+    id: str
+    touched: list[str] = field(default_factory=list)
+    para_ids: list[str] = field(default_factory=list)
+
+    @property
+    def reading(self) -> AccessGrant:
+        """What of the vault they may read, wherever they are."""
+        return readable(self.identity)
+
+    @property
+    def writing(self) -> AccessGrant:
+        """What of the vault they may write, wherever they are."""
+        return self.identity.grant("vault", "write") or AccessGrant(alternatives=())
+
+    @property
+    def runs(self) -> RunAccess:
+        """What they are told of runs here."""
+        return RunAccess(self.sight, self.reading)
+
+    def conflict(self, error: ConflictError, *paths: VaultPath) -> ConflictError | web.HTTPConflict:
+        """The error as they are told it: to write is not to read, so the texts are for who may read all of these, links followed."""
+        reading = AccessFilter(self.sight.root, self.reading)
+        return error if all(self._sees(reading, path) for path in paths) else web.HTTPConflict(text=error.message)
+
+    def refusal(self, error: NotFoundError | EditRefusedError, path: VaultPath) -> Exception:
+        """The error as they are told it: what an edit finds in the note, such as its headings, is for who may read it."""
+        if not self._sees(self.sight, path) or self._sees(AccessFilter(self.sight.root, self.reading), path):
+            return error  # it says no more than that there is no such note, or they may read it
+        if isinstance(error, NotFoundError):
+            return web.HTTPNotFound(text="there is no such note or section; a key that may read the note is told more")
+        return web.HTTPUnprocessableEntity(text="the note does not take that edit; a key that may read it is told why")
+
+    @staticmethod
+    def _sees(sight: AccessFilter, path: VaultPath) -> bool:
+        try:
+            sight.find(path)
+        except NotFoundError:
+            return False
+        return True
+
+    def named(self, name: str) -> str:
+        """What stands in the path under that name."""
+        return self.request.match_info[name]
+
+    def query(self, model: type[_Model]) -> _Model:
+        """The query, checked. 400 when it is wrong, or a name that may stand once stands twice; raises PathRefusedError."""
+        self._must_be_declared(model, self.route.query)
+        text = self.request.rel_url.raw_query_string
+        return _checked(model, _pairs(text, model)) if text else _unasked(model)
+
+    async def body(self, model: type[_Model]) -> _Model:
+        """The JSON object in the body, checked; none is an empty one. 400 when it is wrong; raises PathRefusedError."""
+        self._must_be_declared(model, self.route.body)
+        try:
+            document = json_value(await self.content() or b"{}")
+        except ValueError as error:
+            raise web.HTTPBadRequest(text="the body is not JSON") from error
+        if not isinstance(document, dict):
+            raise web.HTTPBadRequest(text="the body must be a JSON object")
+        return _checked(model, document)
+
+    async def content(self) -> bytes:
+        """The body as it is. 413 once it is larger than the route takes, whatever was announced."""
+        return b"".join([chunk async for chunk in self.chunks()]) if self.request.body_exists else b""
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The same in the pieces it comes in."""
+        size, most = 0, self.route.largest_body
+        while chunk := await self.request.content.readany():
+            size += len(chunk)
+            if size > most:
+                raise web.HTTPRequestEntityTooLarge(max_size=most, actual_size=size)
+            yield chunk
+
+    def _must_be_declared(self, model: type[BaseModel], declared: type[BaseModel]) -> None:
+        if model is not declared:
+            raise TypeError(f"{self.route.method} {self.route.path} declares {declared.__name__}, not {model.__name__}")
+
+
+RouteHandler: TypeAlias = Callable[[ApiCall], Awaitable[web.StreamResponse]]
+Reach: TypeAlias = Literal["paths", "beyond", "nothing"]
+"""What a route touches. `paths`: no more than `ApiCall.sight` and `ApiCall.grant` allow, which its handler sees to. `beyond`: what paths do not
+bound, such as code, settings and the audit, so it takes a grant without paths. `nothing`: it says nothing of notes and changes nothing.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """A declaration. `capability` None: open to anyone who gets this far. `answers`: by status, a type for pydantic to describe, or Media.
+
+    `reach` decides whether a key for some paths may make the call; it has no default, so that a new route says it. `recorded_as` is what
+    the audit calls a call of it.
+
+    `at_hand` answers, without waiting, a GET whose target `handle` has answered before; None: ask `handle`. Both give the same answer.
+
+    `path` is aiohttp's pattern. `largest_body` is in bytes. Names that stand in the path are texts unless `names` says more of them.
+    `headers`: those it reads, and what they mean; `uploads`: a body that is taken as it is; `errors`: statuses that few routes answer.
+    """
+
+    method: str
+    path: str
+    module: str
+    capability: Capability | None
+    reach: Reach
+    summary: str
+    handle: RouteHandler
+    at_hand: Callable[[ApiCall], Ready | None] | None = None
+    query: type[BaseModel] = NoParameters
+    body: type[BaseModel] = NoParameters
+    answers: Mapping[int, object] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    uploads: MediaBody | None = None
+    errors: tuple[int, ...] = ()
+    largest_body: int = SMALL_BODY
+    has_head: bool = True
+    recorded_as: EventType = "api_call"
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        """Never reached: the front answers in its place."""
+        raise web.HTTPInternalServerError(text=f"{request.method} {self.path} was reached without passing the front")
+
+
+@lru_cache(maxsize=128)
+def _unasked(model: type[_Model]) -> _Model:
+    """What an empty query says; models are values, so one serves all."""
+    return _checked(model, {})
+
+
+def _checked(model: type[_Model], document: Mapping[str, object]) -> _Model:
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        raise web.HTTPBadRequest(text=sentence_of(error)) from error
+
+
+def _pairs(query: str, model: type[BaseModel]) -> dict[str, object]:
+    """Bytes that are not UTF-8, as names of files may hold, come as `os.fsdecode` gives them."""
+    if not query:
+        return {}
+    lists = {name for name, info in model.model_fields.items() if "list" in str(info.annotation) or "tuple" in str(info.annotation)}
+    lists |= {info.alias for name, info in model.model_fields.items() if name in lists and info.alias}
+    found: dict[str, list[str]] = {}
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, errors="surrogateescape", max_num_fields=1_000)
+    except ValueError as error:
+        raise web.HTTPBadRequest(text="the query holds too many names") from error
+    for name, value in pairs:
+        found.setdefault(name, []).append(value)
+    twice = [name for name, values in found.items() if len(values) > 1 and name not in lists]
+    if twice:
+        raise web.HTTPBadRequest(text=f"{twice[0][:80]} stands in the query more than once")
+    return {name: values if name in lists else values[0] for name, values in found.items()}

@@ -1,0 +1,237 @@
+"""Stream: events over SSE, each for those who may know of it.
+
+A reader who is slow is dropped, never waited for, and can come back with Last-Event-ID. A stream ends with the key that opened it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TypedDict
+
+from aiohttp import HttpVersion11, web
+
+from parachuted.access.events import EventFilter
+from parachuted.api.http.route import ApiCall, MediaBody, Route
+from parachuted.events import Bus, Event
+from parachuted.keys import Identity
+from parachuted.times import Time, time_of
+
+_HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_AT_ONCE = 64
+_RESET = b"event: reset\ndata: {}\n\n"
+
+
+class EventMessage(TypedDict):
+    """An event of the stream. `module` is the module that published it, or `core`; `data` is what docs/reference/events.md says."""
+
+    event: str
+    timestamp: Time
+    vault_path: str
+    module: str
+    data: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamLimits:
+    """What a reader is given: a sign of life every `heartbeat_s`, room for `waiting` events, `write_s` to take what is written.
+
+    There are `readers` at once at most, and `readers_each` of one caller: a stream keeps its connection, of which there are only so many.
+    """
+
+    heartbeat_s: float = 15.0
+    write_s: float = 30.0
+    waiting: int = 8192
+    readers: int = 384
+    readers_each: int = 256
+
+
+def event_document(event: Event, vault: Path) -> dict[str, object]:
+    """An event in the shape that hooks and listeners share."""
+    return {
+        "event": event.event,
+        "timestamp": time_of(event.timestamp),
+        "vault_path": str(vault),
+        "module": event.kind.publisher or "core",
+        "data": event.data,
+    }
+
+
+class EventStreams:
+    """Every reader's stream. Each event becomes bytes once for all who may know the same of it."""
+
+    def __init__(
+        self, bus: Bus, vault: Path, started: datetime, holds: Callable[[Identity], bool], patience: StreamLimits | None = None
+    ) -> None:  # fmt: skip
+        """`started` tells the ids of this life of the daemon from those of the last one; `holds`: whether someone is still let in."""
+        self._bus, self._vault, self._holds = bus, vault, holds
+        self._life = f"{int(started.timestamp() * 1000):x}"
+        self._patience = patience or StreamLimits()
+        self._readers: set[_Reader] = set()
+        self._end = bus.listen(self._tell)
+        self._is_closed = False
+
+    def routes(self) -> list[Route]:
+        """The one."""
+        return [
+            Route(
+                method="GET", path="/api/events", module="vault", capability="read", reach="paths", handle=self.serve, has_head=False,
+                summary="What happens, as it happens.",
+                answers={200: MediaBody(type="text/event-stream", says="Server-sent events; this is the `data` of each.", item=EventMessage)},
+                headers={"Last-Event-ID": "The id of the last event that was received; what came after it is sent first."},
+            )
+        ]  # fmt: skip
+
+    async def serve(self, call: ApiCall) -> web.StreamResponse:
+        """`GET /api/events`: answer until the reader goes, is too slow, or the daemon ends."""
+        if self._is_closed:
+            raise web.HTTPServiceUnavailable(text="the daemon is ending")
+        self._refuse_too_many(call.identity)
+        request = call.request
+        response = web.StreamResponse(headers=_HEADERS)
+        reader = _Reader(call, self._shared(EventFilter.of_key(call.identity.scopes)), response, self._patience)
+        try:
+            for data in (b": parachuted\n\n", *self._missed(request.headers.get("Last-Event-ID", ""), reader.filter)):
+                reader.take(data)
+            self._readers.add(reader)
+            await response.prepare(request)
+            await reader.follow()
+        except (ConnectionError, TimeoutError):
+            reader.drop()  # it went away, which is how streams end, or takes nothing
+        finally:
+            self._readers.discard(reader)
+        return response
+
+    def _refuse_too_many(self, identity: Identity) -> None:
+        own = sum(reader.identity.id == identity.id for reader in self._readers)
+        if own >= self._patience.readers_each or len(self._readers) >= self._patience.readers:
+            raise web.HTTPServiceUnavailable(text="too many event streams are open; close one, or use one for everything")
+
+    async def close(self) -> None:
+        """End every stream."""
+        self._end()
+        self._is_closed = True
+        for reader in tuple(self._readers):
+            reader.end()
+
+    def recheck(self) -> None:
+        """End the streams of those who would not be let in as they were: their key is gone, over, or says otherwise."""
+        verdicts = {key: self._holds(one) for key, one in {id(reader.identity): reader.identity for reader in self._readers}.items()}
+        for reader in tuple(self._readers):
+            if not verdicts[id(reader.identity)]:
+                self._readers.discard(reader)
+                reader.end()
+
+    def frame(self, event: Event) -> bytes:
+        """One SSE message. Line ends cannot occur in it: JSON escapes them."""
+        document = json.dumps(event_document(event, self._vault))
+        return f"id: {self._life}-{event.id}\nevent: {event.event}\ndata: {document}\n\n".encode()
+
+    def _tell(self, event: Event) -> None:
+        frames: dict[int, bytes] = {}
+        self.recheck()
+        for reader in tuple(self._readers):
+            data = frames.get(id(reader.filter))
+            if data is None:
+                data = frames[id(reader.filter)] = self._frame_for(reader.filter, event)
+            if data:
+                reader.take(data)
+
+    def _shared(self, events: EventFilter) -> EventFilter:
+        """The one that another reader has already, when it is equal: who is told the same is known by it."""
+        return next((reader.filter for reader in self._readers if reader.filter == events), events)
+
+    def _frame_for(self, events: EventFilter, event: Event) -> bytes:
+        """Empty where the event does not exist for them."""
+        heard = event.heard_by(events)
+        return self.frame(heard) if heard is not None else b""
+
+    def _missed(self, last: str, events: EventFilter) -> list[bytes]:
+        """What came after the id `last`; when some of it is forgotten, or is another life's, that is said first, then all that is known."""
+        if not last:
+            return []
+        life, _, number = last.partition("-")
+        is_ours = life == self._life and number.isascii() and number.isdigit() and len(number) < len(str(1 << 63))
+        if is_ours and self._bus.remembers(int(number)):
+            return [data for event in self._bus.since(int(number)) if (data := self._frame_for(events, event))]
+        return [_RESET, *(data for event in self._bus.since(0) if (data := self._frame_for(events, event)))]
+
+
+class _Reader:
+    """One reader. What waits is limited only while it is the reader that is waited for: a burst is no fault of theirs."""
+
+    def __init__(self, call: ApiCall, events: EventFilter, response: web.StreamResponse, patience: StreamLimits) -> None:
+        self.identity, self.filter = call.identity, events
+        self._response, self._transport, self._patience = response, call.request.transport, patience
+        self._waiting: deque[bytes] = deque()
+        self._awake = asyncio.Event()
+        self._is_chunked = call.request.version >= HttpVersion11  # what aiohttp makes of an answer without a length
+        self._is_prepared = self._is_writing = self._is_over = False
+
+    def take(self, data: bytes) -> None:
+        """Send it when its turn comes, which is now where nothing waits; drop the reader when too much waits already."""
+        if self._send_now(data):
+            return
+        self._waiting.append(data)
+        self._awake.set()
+        if self._is_writing and len(self._waiting) > self._patience.waiting:
+            self.drop()
+
+    def _send_now(self, data: bytes) -> bool:
+        """Whether it was handed to the connection without waking `follow`, which costs ten times as much."""
+        transport = self._transport
+        if transport is None or self._waiting or not self._is_prepared or self._is_writing or self._is_over:
+            return False
+        if transport.is_closing() or transport.get_write_buffer_size():
+            return False
+        transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
+        return True
+
+    def drop(self) -> None:
+        """Cut the connection, also while a write waits for the reader."""
+        self._waiting.clear()
+        self._is_over = True
+        self._awake.set()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def end(self) -> None:
+        """End `follow`, and the connection too unless the reader has taken all that was written."""
+        self._is_over = True
+        self._awake.set()
+        if self._is_writing:
+            self.drop()
+
+    async def follow(self) -> None:
+        """Write what comes until the end. Raises ConnectionError or TimeoutError when the reader takes no more."""
+        while not self._is_over:
+            if self._waiting:
+                await self._write(b"".join(self._waiting.popleft() for _ in range(min(_AT_ONCE, len(self._waiting)))))
+            elif not await self._woken():
+                await self._write(b": still here\n\n")
+        if self._transport is not None and self._transport.get_write_buffer_size():
+            self.drop()  # a reader who is behind would be waited for
+
+    async def _woken(self) -> bool:
+        """Wait for something to do; False when a sign of life is due."""
+        self._awake.clear()
+        try:
+            async with asyncio.timeout(self._patience.heartbeat_s):
+                await self._awake.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _write(self, data: bytes) -> None:
+        self._is_writing = True
+        try:
+            async with asyncio.timeout(self._patience.write_s):
+                await self._response.write(data)
+            self._is_prepared = True  # aiohttp keeps the headers back until the first write
+        finally:
+            self._is_writing = False

@@ -1,0 +1,1 @@
+"""Routes: the handlers, one file for each noun."""

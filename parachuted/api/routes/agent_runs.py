@@ -1,0 +1,176 @@
+"""Agent runs: ask an agent for something by its name, the one for maintenance too, and end all that are at work."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from aiohttp import web
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from parachuted.access.authority import Authority, Entry
+from parachuted.access.run_records import RunAccess
+from parachuted.api.http.answers import json_answer
+from parachuted.api.http.fields import FolderParameter, RequestModel, Whole
+from parachuted.api.http.parts import ApiParts
+from parachuted.api.http.route import ApiCall, Route
+from parachuted.errors import AgentUnavailableError
+from parachuted.modules.maintenance import NAME
+from parachuted.modules.run_request import RunReport
+from parachuted.vault import new_id
+
+_MODULE = "curator"
+_SHOWN = 80
+_REASON = 300
+_STOPPED = "a person stopped all agents"
+
+
+class RunAgentRequest(RequestModel):
+    """What the agent is asked, where it works, the session to go on with, and what it may take at most: no more than the settings say."""
+
+    prompt: Annotated[str, Field(min_length=1, max_length=1 << 20)]
+    working_directory: FolderParameter | None = None
+    session: Annotated[str, Field(max_length=200)] | None = None
+    entry: Annotated[str, Field(pattern="^(cli|http)$")] = "http"
+    timeout_s: Annotated[float, Field(gt=0)] | None = None
+    max_turns: Annotated[Whole, Field(gt=0)] | None = None
+    max_cost_usd: Annotated[float, Field(gt=0)] | None = None
+
+
+class StopRunsRequest(RequestModel):
+    """Whether new runs wait until they are resumed."""
+
+    pause: bool = True
+
+
+class AgentStepResponse(TypedDict):
+    """One step: what the agent said, or the tool that it called. `why`: what it was told where that failed or was refused."""
+
+    said: str | None
+    called: str | None
+    error: bool
+    why: str | None
+
+
+class AgentRunResponse(TypedDict):
+    """What a run came to. `warning` says what the agent had to do without; `steps` are told to who reads all of the vault."""
+
+    run: str
+    words: str
+    outcome: str
+    reason: str
+    cost_usd: float
+    session: str | None
+    wrote: list[str]
+    suggested: list[str]
+    warning: str | None
+    steps: list[AgentStepResponse]
+
+
+class StopRunsResponse(TypedDict):
+    """Which runs were ended, and whether new ones wait."""
+
+    stopped: list[str]
+    paused: bool
+
+
+class AgentRunRoutes:
+    """The three routes."""
+
+    def __init__(self, parts: ApiParts) -> None:
+        self._parts = parts
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            Route(
+                method="POST", path="/api/agents/stop", module=_MODULE, capability="admin", reach="beyond", handle=self.stop, body=StopRunsRequest,
+                summary="End all agents that are at work, and begin none until resumed.", answers={200: StopRunsResponse},
+            ),
+            Route(
+                method="POST", path="/api/agents/{name:.+}/run", module=_MODULE, capability="admin", reach="paths",
+                handle=self.run, body=RunAgentRequest,
+                summary="Let an agent answer a prompt.", answers={200: AgentRunResponse}, errors=(502,), names={"name": "an agent, as module/agent"},
+            ),
+            Route(
+                method="POST", path="/api/maintenance", module=_MODULE, capability="admin", reach="beyond",
+                handle=self.maintenance, body=RunAgentRequest,
+                summary="Let the maintenance agent look after the installation.", answers={200: AgentRunResponse}, errors=(502,),
+            ),
+        ]  # fmt: skip
+
+    async def stop(self, call: ApiCall) -> web.Response:
+        """`POST /api/agents/stop`."""
+        body = await call.body(StopRunsRequest)
+        if body.pause:
+            self._parts.worker.pause()
+        stopped = await self._parts.at_work.stop(_STOPPED)
+        return json_answer(StopRunsResponse(stopped=list(stopped), paused=self._parts.worker.paused))
+
+    async def run(self, call: ApiCall) -> web.Response:
+        """`POST /api/agents/{name}/run`."""
+        body = await call.body(RunAgentRequest)
+        return await self._answer(call, call.named("name"), body, "cli" if body.entry == "cli" else "http")
+
+    async def maintenance(self, call: ApiCall) -> web.Response:
+        """`POST /api/maintenance`."""
+        return await self._answer(call, NAME, await call.body(RunAgentRequest), "maintenance")
+
+    async def _answer(self, call: ApiCall, name: str, body: RunAgentRequest, entry: Entry) -> web.Response:
+        names = ("working_directory", "timeout_s", "max_turns", "max_cost_usd")
+        options = {one: getattr(body, one) for one in names if getattr(body, one) is not None}
+        reach = call.grant.both(call.reading)
+        authority = Authority(
+            reads=reach, writes=reach.both(call.writing), holds=lambda: self._parts.door.holds(call.identity),
+            causes=(new_id("c", self._parts.clock()),), entry=entry, asked_by="person", request_id=call.id,
+        )  # fmt: skip
+        try:
+            ran = await self._parts.agents.run(name, body.prompt, options, authority=authority, entry=entry, session=body.session)
+        except AgentUnavailableError as error:  # as things stand it cannot begin, which is no fault of the daemon's
+            raise web.HTTPConflict(text=error.message) from error
+        return json_answer(await asyncio.to_thread(self._told, ran, call.runs))
+
+    def _told(self, ran: RunReport, access: RunAccess) -> AgentRunResponse:
+        document = self._parts.history.run(ran.run) or {}
+        steps = _items(document, "steps") if document and access.may_read_words(document) else []
+        return AgentRunResponse(
+            run=ran.run,
+            words=ran.words,
+            outcome=ran.outcome.result,
+            reason=ran.outcome.reason,
+            cost_usd=ran.cost.cost_usd if ran.cost is not None else 0.0,
+            session=ran.session,
+            wrote=[str(one["path"]) for one in _items(document, "wrote")],
+            suggested=list(ran.suggested),
+            warning=ran.warning,
+            steps=[_step(one) for one in steps],
+        )
+
+
+def _items(document: object, name: str) -> list[dict[str, object]]:
+    found = document.get(name, []) if isinstance(document, dict) else []
+    return [one for one in found if isinstance(one, dict)]
+
+
+def _step(step: dict[str, object]) -> AgentStepResponse:
+    if "said" in step:
+        return AgentStepResponse(said=str(step["said"]), called=None, error=False, why=None)
+    arguments = step.get("arguments")
+    shown = ", ".join(f"{key}={_brief(value)}" for key, value in arguments.items()) if isinstance(arguments, dict) else ""
+    is_error = bool(step.get("error"))
+    why = _reason(str(step.get("answer") or "")) if is_error else None
+    return AgentStepResponse(said=None, called=f"{step['called']}({shown})", error=is_error, why=why)
+
+
+def _reason(answer: str) -> str | None:
+    """The first line of it, without what Claude Code puts before a hook's words."""
+    first = answer.strip().partition("\n")[0]
+    words = first.partition(" hook error: ")[2] if first.startswith("PreToolUse:") else first
+    return words[:_REASON] or None
+
+
+def _brief(value: object) -> str:
+    """On one line, and short."""
+    text = " ".join(str(value).split())
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

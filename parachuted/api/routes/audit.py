@@ -1,0 +1,99 @@
+"""Audit: what was done, by whom, over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from typing import Annotated, Literal
+
+from aiohttp import web
+from pydantic import Field
+
+from parachuted.api.http.answers import json_answer
+from parachuted.api.http.fields import Path, RequestModel, Whole
+from parachuted.api.http.parts import ApiParts
+from parachuted.api.http.route import ApiCall, Route
+from parachuted.api.routes import audit_documents as told
+from parachuted.audit.events import EventType
+from parachuted.audit.reader import AuditFilter, AuditPage, AuditReader, moment_of
+from parachuted.audit.verify import verify
+from parachuted.errors import StorageFailedError
+
+_FLUSH_S = 2.0
+_Text = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class AuditQuery(RequestModel):
+    """Which events. Moments are ISO times, days, or as long ago as `24h` says."""
+
+    since: _Text | None = None
+    until: _Text | None = None
+    type: EventType | None = None
+    source: Annotated[_Text, Field(description="a kind of source, such as agent or api_key, or the name of one")] | None = None
+    module: Annotated[_Text, Field(description="which was called, such as vault")] | None = None
+    success: Literal["true", "false"] | None = None
+    path: Path | None = None
+    limit: Annotated[Whole, Field(ge=1, le=1000)] = 100
+    cursor: Annotated[Whole, Field(ge=1)] | None = None
+
+
+class AuditRoutes:
+    """The routes of the audit, for who may administer: it tells what everyone did."""
+
+    def __init__(self, parts: ApiParts) -> None:
+        self._log, self._clock = parts.audit, parts.clock
+
+    def routes(self) -> list[Route]:
+        """Both."""
+        return [
+            Route(
+                method="GET", path="/api/audit", module="system", capability="admin", reach="beyond", handle=self.page, query=AuditQuery,
+                summary="What was done, by whom, the newest first.", answers={200: told.AuditPageResponse},
+            ),
+            Route(
+                method="GET", path="/api/audit/verify", module="system", capability="admin", reach="beyond", handle=self.verify,
+                summary="Whether the audit is as it was written.", answers={200: told.AuditVerificationResponse},
+            ),
+        ]  # fmt: skip
+
+    async def page(self, call: ApiCall) -> web.Response:
+        """`GET /api/audit?since=&until=&type=&source=&module=&success=&path=&limit=&cursor=`."""
+        query = call.query(AuditQuery)
+        wanted = AuditFilter(
+            since=self._moment(query.since), until=self._moment(query.until), type=query.type, source=query.source, module=query.module,
+            success=None if query.success is None else query.success == "true", path=query.path,
+        )  # fmt: skip
+        page = await asyncio.to_thread(self._page, wanted, query.limit, query.cursor)
+        cursor = None if page.cursor is None else str(page.cursor)
+        return json_answer({"events": page.events, "count": len(page.events), "cursor": cursor})
+
+    async def verify(self, _call: ApiCall) -> web.Response:
+        """`GET /api/audit/verify`."""
+        try:
+            verdict = await asyncio.to_thread(verify, self._log.folder, self._log.head)
+        except OSError as error:
+            raise _unreadable(error) from error
+        return json_answer(
+            {
+                "holds": verdict.holds, "lines": verdict.lines, "days": verdict.days, "last_seq": verdict.last.seq,
+                "last_hash": verdict.last.hash, "findings": verdict.findings, "notes": verdict.notes,
+            }
+        )  # fmt: skip
+
+    def _page(self, wanted: AuditFilter, limit: int, cursor: int | None) -> AuditPage:
+        """In a thread. What was done just now is told too."""
+        self._log.flush(_FLUSH_S)
+        try:
+            return AuditReader(self._log.folder).page(wanted, limit=limit, before=cursor)
+        except OSError as error:
+            raise _unreadable(error) from error
+
+    def _moment(self, text: str | None) -> datetime | None:
+        try:
+            return None if text is None else moment_of(text, self._clock())
+        except ValueError as error:
+            raise web.HTTPBadRequest(text=str(error)) from error
+
+
+def _unreadable(error: OSError) -> StorageFailedError:
+    return StorageFailedError(f"the audit cannot be read: {error.strerror or 'the disk refuses'}", errno=error.errno)

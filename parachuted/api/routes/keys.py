@@ -1,0 +1,237 @@
+"""Keys: the routes that make and revoke keys and say who needs one. A key has power over keys that may do no more than itself."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from typing import Annotated, Literal, NotRequired
+
+from aiohttp import web
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from parachuted.api.http.answers import json_answer
+from parachuted.api.http.authenticator import Mode
+from parachuted.api.http.fields import AppRequestModel, RequestModel
+from parachuted.api.http.parts import ApiParts
+from parachuted.api.http.route import ApiCall, Route
+from parachuted.errors import ConfigError, NotFoundError
+from parachuted.keys import (
+    EVERYTHING,
+    KNOWN_MODULES,
+    USUAL,
+    ApiKey,
+    Identity,
+    Scope,
+    is_narrower,
+    mint,
+    parse_end,
+    parse_scope,
+    scope_document,
+    time_text,
+)
+from parachuted.times import Time
+
+_MODULE = "system"
+_LONG_AGO = "1970-01-01T00:00:00Z"  # what the app reads must be a time
+
+
+class ScopeResponse(TypedDict):
+    """What a key is allowed. Without paths: everywhere."""
+
+    module: str
+    capabilities: list[str]
+    paths: NotRequired[list[str]]
+
+
+class ApiKeyResponse(TypedDict):
+    """A key, without what it is."""
+
+    id: str
+    label: str
+    name: str
+    created_at: Time
+    last_used_at: Time | None
+    expires_at: Time | None
+    scopes: list[ScopeResponse]
+
+
+class CreatedKeyResponse(ApiKeyResponse):
+    """A new key, shown once."""
+
+    key: str
+
+
+class ApiKeysResponse(TypedDict):
+    """All that the caller has power over. `problem`: what keys.yaml has that is not understood."""
+
+    keys: list[ApiKeyResponse]
+    auth_mode: Mode
+    problem: str | None
+
+
+class RevokedKeyResponse(TypedDict):
+    """A key that opens nothing any more."""
+
+    status: Literal["revoked"]
+    id: str
+
+
+class AuthModeResponse(TypedDict):
+    """Who needs a key, in the app's word and in the setting's."""
+
+    require_auth: Mode
+    auth_mode: Mode
+    key_count: int
+
+
+class ScopeRequest(RequestModel):
+    """What a key shall be allowed."""
+
+    module: Annotated[str, Field(max_length=64)]
+    capabilities: Annotated[list[Literal["read", "write", "admin"]], Field(min_length=1, max_length=3)]
+    paths: Annotated[list[Annotated[str, Field(max_length=1_000)]], Field(max_length=100)] | None = None
+
+
+class CreateKeyRequest(AppRequestModel):
+    """A key to be made. Without scopes it may read and write what its maker may; `expires` is a span such as 90d, or a time."""
+
+    label: Annotated[str, Field(min_length=1, max_length=100)]
+    scopes: Annotated[list[ScopeRequest], Field(max_length=50)] | None = None
+    expires: Annotated[str, Field(max_length=64)] | None = None
+
+
+class AuthModeRequest(RequestModel):
+    """Who shall need a key. Either name will do."""
+
+    auth_mode: Mode | None = None
+    require_auth: Mode | None = None
+
+
+class ApiKeyRoutes:
+    """The routes of keys."""
+
+    def __init__(self, parts: ApiParts) -> None:
+        self._parts, self._door = parts, parts.door
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            Route(
+                method="GET", path="/api/auth/keys", module=_MODULE, capability="admin", reach="paths", handle=self.listing,
+                summary="The keys there are, and who needs one.", answers={200: ApiKeysResponse},
+            ),
+            Route(
+                method="POST", path="/api/auth/keys", module=_MODULE, capability="admin", reach="paths", handle=self.create, body=CreateKeyRequest,
+                summary="Make a key, which is shown this once.", answers={200: CreatedKeyResponse},
+            ),
+            Route(
+                method="DELETE", path="/api/auth/keys/{id}", module=_MODULE, capability="admin", reach="paths", handle=self.revoke,
+                summary="End a key, and what it has opened.", answers={200: RevokedKeyResponse},
+            ),
+            Route(
+                method="GET", path="/api/auth/settings", module=_MODULE, capability="admin", reach="beyond", handle=self.settings,
+                summary="Who needs a key.", answers={200: AuthModeResponse},
+            ),
+            Route(
+                method="PUT", path="/api/auth/settings", module=_MODULE, capability="admin", reach="beyond",
+                handle=self.change_settings, body=AuthModeRequest,
+                summary="Say who needs a key, from now on.", answers={200: AuthModeResponse},
+            ),
+        ]  # fmt: skip
+
+    async def listing(self, call: ApiCall) -> web.Response:
+        """`GET /api/auth/keys`."""
+        ring = self._door.ring
+        ring.look()
+        keys = [self._told(key) for key in ring.keys if _has_power(call.identity, key)]
+        return json_answer({"keys": keys, "auth_mode": self._door.mode, "problem": ring.problem})
+
+    async def create(self, call: ApiCall) -> web.Response:
+        """`POST /api/auth/keys` with `{"label", "scopes", "expires"}`."""
+        body, now = await call.body(CreateKeyRequest), self._parts.clock()
+        try:
+            wanted = None if body.scopes is None else tuple(parse_scope(one.model_dump(exclude_none=True)) for one in body.scopes)
+            end = parse_end(body.expires, now) if body.expires else None
+            scopes, expires = self._allowed(call.identity, wanted, end)
+            made = mint(body.label.strip(), scopes, now=now, expires=expires)
+            self._refuse_unknown(wanted or ())
+        except ValueError as error:
+            raise web.HTTPBadRequest(text=str(error)) from error
+        await asyncio.to_thread(self._door.ring.file.add, made.key)
+        self._door.look()
+        return json_answer({**self._told(made.key), "key": made.secret}, headers={"Cache-Control": "no-store"})
+
+    async def revoke(self, call: ApiCall) -> web.Response:
+        """`DELETE /api/auth/keys/{id}`."""
+        self._door.ring.look()
+        key = next((one for one in self._door.ring.keys if one.id == call.named("id")), None)
+        if key is None or not _has_power(call.identity, key):
+            raise NotFoundError("there is no such key")
+        await asyncio.to_thread(self._door.ring.file.remove, key.id)
+        self._door.look()
+        return json_answer({"status": "revoked", "id": key.id})
+
+    async def settings(self, _call: ApiCall) -> web.Response:
+        """`GET /api/auth/settings`."""
+        return json_answer(self._settings())
+
+    async def change_settings(self, call: ApiCall) -> web.Response:
+        """`PUT /api/auth/settings` with `{"auth_mode"}`: kept in config.yaml, and followed at once."""
+        body = await call.body(AuthModeRequest)
+        mode = body.auth_mode or body.require_auth
+        if mode is None or (body.auth_mode and body.require_auth and body.auth_mode != body.require_auth):
+            raise web.HTTPBadRequest(text="auth_mode should be one of remote, always, disabled")
+        if not is_narrower(EVERYTHING, call.identity):
+            raise web.HTTPForbidden(text="only this machine, or a key that may do everything, says who needs a key")
+        try:
+            await self._parts.set_auth_mode(mode)
+        except ConfigError as error:
+            raise web.HTTPConflict(text=error.message) from error
+        return json_answer(self._settings())
+
+    def _settings(self) -> AuthModeResponse:
+        self._door.ring.look()
+        return {"require_auth": self._door.mode, "auth_mode": self._door.mode, "key_count": len(self._door.ring.keys)}
+
+    def _refuse_unknown(self, scopes: tuple[Scope, ...]) -> None:
+        """Raises ValueError for a scope on an unknown module: a misspelled one would silently open nothing."""
+        known = [*KNOWN_MODULES, *(one.name for one in self._parts.modules.status())]
+        unknown = next((one.module for one in scopes if one.module not in known), None)
+        if unknown is not None:
+            raise ValueError(f"there is no module {unknown}; those that a scope may name are {', '.join(dict.fromkeys(known))}")
+
+    def _allowed(
+        self, maker: Identity, wanted: tuple[Scope, ...] | None, end: datetime | None
+    ) -> tuple[tuple[Scope, ...], datetime | None]:  # fmt: skip
+        """What the new key may do and until when: never more than its maker, nor for longer."""
+        own = next((key for key in self._door.ring.keys if maker.kind == "key" and key.id == maker.id), None)
+        if maker.kind != "key":
+            return USUAL if wanted is None else wanted, end
+        scopes = _usual(maker.scopes) if wanted is None else wanted
+        last = own.expires if own is not None else None
+        if not is_narrower(scopes, maker) or (last is not None and end is not None and end > last):
+            raise web.HTTPForbidden(text="a key can make only keys that may do no more than itself, and end no later")
+        return scopes, end or last
+
+    def _told(self, key: ApiKey) -> ApiKeyResponse:
+        return {
+            "id": key.id,
+            "label": key.name,
+            "name": key.name,
+            "created_at": time_text(key.created) or _LONG_AGO,
+            "last_used_at": time_text(self._door.ring.last_used(key)),
+            "expires_at": time_text(key.expires),
+            "scopes": [scope_document(scope) for scope in key.scopes],  # type: ignore[misc]
+        }
+
+
+def _usual(scopes: tuple[Scope, ...]) -> tuple[Scope, ...]:
+    """The same without administering."""
+    less = [Scope(module=one.module, capabilities=one.capabilities - {"admin"}, paths=one.paths) for one in scopes]
+    return tuple(one for one in less if one.capabilities)
+
+
+def _has_power(identity: Identity, key: ApiKey) -> bool:
+    """Over itself, and over keys that it could have made. The others' patterns would tell it of folders that it may not see."""
+    return identity.kind == "loopback" or identity.id == key.id or is_narrower(key.scopes, identity)

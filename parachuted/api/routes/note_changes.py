@@ -1,0 +1,235 @@
+"""Note changes: one section or key, the whole of a note, its end, and its move. Each is a person's change, recorded, and none is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Annotated, Literal, Self
+
+from aiohttp import web
+from pydantic import ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, model_validator
+
+from parachuted.api.http.answers import json_answer, json_value
+from parachuted.api.http.fields import RequestModel
+from parachuted.api.http.parts import ApiParts
+from parachuted.api.http.preconditions import CREATING, WRITING, expected, only_new
+from parachuted.api.http.route import ApiCall, MediaBody, Route
+from parachuted.api.http.watching import readable, refuse_watching_beyond
+from parachuted.api.routes.note_documents import NoteDeleteResponse, NoteWriteResponse
+from parachuted.api.routes.note_reading import NoteReading
+from parachuted.api.routes.notes import FOLDER, note_path
+from parachuted.api.routes.writable import refuse_programs_but_to_admins
+from parachuted.api.routes.write_batcher import WriteBatcher
+from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
+from parachuted.processes.uninterrupted import run_uninterrupted
+from parachuted.vault import (
+    AppendToSection,
+    DeleteKey,
+    Edit,
+    EditRequest,
+    ReplaceAll,
+    ReplaceSection,
+    SetKey,
+    VaultPath,
+    WriteResult,
+    apply_edit,
+    printable,
+)
+
+_LARGEST = 64 << 20
+_NO_TYPE = "application/x-www-form-urlencoded"  # what curl says of every body that it is told nothing of
+_NAMES = {"path": "The note, relative to the vault."}
+
+
+def _said(sentence: str) -> WrapValidator:
+    """One sentence in place of one for each type that it might have been."""
+
+    def check(value: object, inner: ValidatorFunctionWrapHandler) -> object:
+        try:
+            return inner(value)
+        except ValidationError as error:
+            raise ValueError(sentence) from error
+
+    return WrapValidator(check)
+
+
+_SECTION = (
+    'Its title, looked for at level 2 first, then at any, or its heading path: "Tea > Facts", or the titles, ["Tea", "Facts"]. '
+    "A name that several sections have is refused (422)."
+)
+_OCCURRENCE = "Which one, from 1 in the order of the note, where several sections have the same name and path."
+
+
+class PatchNoteRequest(RequestModel):
+    """One section (`content`, `mode`, `create`), or one top-level key of the frontmatter (`value`, or `delete`)."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"section": "Facts", "content": "Beans.", "create": True}]})
+
+    section: Annotated[
+        str | list[str] | None, _said("should be a title, or a list of the titles on the way to it"), Field(description=_SECTION)
+    ] = None
+    occurrence: Annotated[Annotated[int, Field(ge=1, strict=True)] | None, Field(description=_OCCURRENCE)] = None
+    content: str | None = None
+    mode: Literal["replace", "append"] = "replace"
+    create: Annotated[bool, Field(strict=True)] = False
+    key: str | None = None
+    value: Annotated[
+        bool | int | float | str | list[str] | None, _said("should be a text, a number, true or false, or a list of texts")
+    ] = None
+    delete: Annotated[bool, Field(strict=True)] = False
+
+    @model_validator(mode="after")
+    def _names_one_place(self) -> Self:
+        if (self.section is None) == (self.key is None):
+            raise ValueError("name a section or a key, and not both")
+        if self.section == []:
+            raise ValueError("section: should have at least one title")
+        if self.occurrence is not None and (self.section is None or self.create):
+            raise ValueError("an occurrence is one of a section that is there: it takes a section, and no create")
+        if self.section is not None and (self.content is None or self.value is not None or self.delete):
+            raise ValueError("a section takes content, and neither value nor delete")
+        if self.key is not None and (self.content is not None or (self.value is None) != self.delete):
+            raise ValueError("a key takes either a value or delete: true, and no content")
+        return self
+
+    @property
+    def edit(self) -> Edit:
+        """What is to be done."""
+        if self.section is not None:
+            make = ReplaceSection if self.mode == "replace" else AppendToSection
+            section = self.section if isinstance(self.section, str) else tuple(self.section)
+            return make(section=section, content=self.content or "", create=self.create, occurrence=self.occurrence, is_only=True)
+        key = self.key or ""
+        return DeleteKey(key=key) if self.value is None else SetKey(key=key, value=self.value)
+
+
+class WriteNoteRequest(RequestModel):
+    """The whole text. It may also be sent as it is: with any type but JSON, or, where it looks like this object, as `text/markdown`."""
+
+    content: str
+
+
+class NoteChangeRoutes:
+    """The routes that change a note."""
+
+    def __init__(self, parts: ApiParts, reading: NoteReading, desk: WriteBatcher) -> None:
+        self._parts, self._reading, self._desk = parts, reading, desk
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            Route(
+                method="PATCH", path=FOLDER + "{path:.+}", module="vault", capability="write", reach="paths",
+                handle=self.patch, body=PatchNoteRequest, names=_NAMES, headers=WRITING,
+                summary="Change one section or one key of a note.", answers={200: NoteWriteResponse},
+            ),
+            Route(
+                method="PUT", path=FOLDER + "{path:.+}", module="vault", capability="write", reach="paths",
+                handle=self.put, body=WriteNoteRequest, names=_NAMES, headers=CREATING,
+                uploads=MediaBody(type="text/markdown", says="The note, byte for byte."),
+                summary="Give a note a text, or make it.", answers={200: NoteWriteResponse, 201: NoteWriteResponse}, largest_body=_LARGEST,
+            ),
+            Route(
+                method="DELETE", path=FOLDER + "{path:.+}", module="vault", capability="write", reach="paths",
+                handle=self.delete, names=_NAMES, headers=WRITING,
+                summary="Take a note out of the vault; its text is kept.", answers={200: NoteDeleteResponse},
+            ),
+        ]  # fmt: skip
+
+    async def patch(self, call: ApiCall) -> web.Response:
+        """`PATCH /api/notes/{path}`. With `If-Match`: decided on that text; without: applied to whatever is there."""
+        path, base = note_path(call), expected(call, any_will_do=True)
+        edit = (await call.body(PatchNoteRequest)).edit
+        return _told(path, await self._written(call, path, self._edited(call, path, edit, base)))
+
+    async def put(self, call: ApiCall) -> web.Response:
+        """`PUT /api/notes/{path}`. With `If-Match`: in place of that text; with `If-None-Match: *`: only where there is none."""
+        path, base = note_path(call), expected(call, any_will_do=True)
+        is_json = call.request.content_type == "application/json"
+        data = (
+            (await call.body(WriteNoteRequest)).content.encode("utf-8", "surrogateescape")
+            if is_json
+            else _meant(call, await call.content())
+        )
+        return _told(path, await self._written(call, path, self._put(call, path, data, base, is_new=only_new(call))))
+
+    async def delete(self, call: ApiCall) -> web.Response:
+        """`DELETE /api/notes/{path}`. With `If-Match`: only that text."""
+        path, base = note_path(call), expected(call, any_will_do=True)
+        written = await self._written(call, path, run_uninterrupted(self._delete, call, path, base))
+        restore = f"GET {FOLDER}{printable(path)}?version={written.before} answers the text; PUT it to have the note back"
+        return json_answer({"path": printable(path), "hash": written.before, "restore": restore})
+
+    async def _written(self, call: ApiCall, path: VaultPath, act: Awaitable[WriteResult]) -> WriteResult:
+        call.touched.append(printable(path))
+        try:
+            written = await act
+        except ConflictError as error:
+            raise call.conflict(error, path) from None
+        except (NotFoundError, EditRefusedError) as error:
+            raise await asyncio.to_thread(call.refusal, error, path) from None
+        if written.changed:
+            await self._desk.tell([path, written.path])
+        return written
+
+    async def _edited(self, call: ApiCall, path: VaultPath, edit: Edit, base: str | None) -> WriteResult:
+        """All edits go over the desk. A text that was just served may still be on its way to where bases are kept."""
+        if base is not None:
+            await self._reading.kept()
+        await self._refuse_watching(call, path, edit)
+        return await self._desk.edit(
+            lambda: writable(call, path), EditRequest(edit=edit, base=None if base == "*" else base, sees=call.reading.sees)
+        )
+
+    async def _put(self, call: ApiCall, path: VaultPath, data: bytes, base: str | None, *, is_new: bool) -> WriteResult:
+        if not is_new:
+            try:
+                return await self._edited(call, path, ReplaceAll(data=data), base)
+            except NotFoundError:
+                if base is not None:
+                    gone = f"{printable(path)} is not there; nothing was written"
+                    raise ConflictError(gone, base=b"", ours=data, theirs=b"", is_known=False) from None
+        await self._refuse_watching(call, path, ReplaceAll(data=data))
+        return await run_uninterrupted(lambda: self._parts.store.create(writable(call, path), data, self._desk.author()))
+
+    async def _refuse_watching(self, call: ApiCall, path: VaultPath, edit: Edit) -> None:
+        grant = readable(call.identity)
+        if grant.alternatives is not None:
+            real = await asyncio.to_thread(writable, call, path)
+            await asyncio.to_thread(refuse_watching_beyond, grant, self._parts.store, real, lambda before: apply_edit(edit, before))
+
+    def _delete(self, call: ApiCall, path: VaultPath, base: str | None) -> WriteResult:
+        """A name that is itself a link is refused by the store: neither it nor what it leads to is what was meant."""
+        writable(call, path)
+        return self._parts.store.delete(path, self._desk.author(), base=None if base == "*" else base)
+
+
+def _meant(call: ApiCall, data: bytes) -> bytes:
+    """The text; a `{"content"}` that nobody gave a type of its own, as curl does not, is meant as JSON."""
+    kind = call.request.headers.get("Content-Type", _NO_TYPE).partition(";")[0].strip().lower()
+    if kind != _NO_TYPE or not data.lstrip().startswith(b"{"):
+        return data
+    try:
+        document = json_value(data)
+    except ValueError:
+        return data
+    content = document.get("content") if isinstance(document, dict) and len(document) == 1 else None
+    try:
+        return content.encode("utf-8", "surrogateescape") if isinstance(content, str) else data
+    except UnicodeEncodeError as error:
+        raise web.HTTPBadRequest(text="content: should be a text of Unicode") from error
+
+
+def _told(path: VaultPath, written: WriteResult) -> web.Response:
+    answer: dict[str, object] = {
+        "path": printable(path), "hash": written.after, "before": written.before, "changed": written.changed, "merged": written.merged,
+    }  # fmt: skip
+    return json_answer(answer, status=200 if written.before is not None else 201, headers={"ETag": f'"{written.after}"'})
+
+
+def writable(call: ApiCall, path: VaultPath) -> VaultPath:
+    """Where the note is, links followed. Blocks. Raises NotFoundError, or HTTPForbidden where it belongs to a module."""
+    real = call.sight.find(path)
+    for one in (path, real):
+        refuse_programs_but_to_admins(one, call.identity)
+    return real

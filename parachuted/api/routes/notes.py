@@ -1,0 +1,166 @@
+"""Notes: one note as it is, in the form that is asked for. `note_changes` changes them, `note_listing` finds them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from typing import Annotated
+from urllib.parse import unquote_to_bytes
+
+from aiohttp import web
+from pydantic import Field
+
+from parachuted.access.filter import unknown
+from parachuted.api.http.answers import json_answer
+from parachuted.api.http.fields import RequestModel, Whole
+from parachuted.api.http.parts import ApiParts
+from parachuted.api.http.preconditions import KNOWN, etags
+from parachuted.api.http.route import ApiCall, MediaBody, Route
+from parachuted.api.routes.note_documents import NoteMapResponse, NoteResponse, NoteVersionResponse, NoteVersionsResponse
+from parachuted.api.routes.note_reading import CachedAnswer, NoteReading, Shape, is_note, no_note, served_as
+from parachuted.errors import NotFoundError
+from parachuted.times import moment
+from parachuted.vault import VaultPath, Write, printable
+
+FOLDER = "/api/notes/"
+_KNOWN = 1_000  # what requests asked for; each is at most some kilobytes
+
+
+class NoteReadQuery(RequestModel):
+    """In which form, and which version: a digest that the note had once."""
+
+    shape: Annotated[Shape | None, Field(alias="as")] = None
+    version: Annotated[str | None, Field(pattern="^[0-9a-f]{64}$")] = None
+
+
+class VersionsQuery(RequestModel):
+    """How many."""
+
+    limit: Annotated[Whole, Field(ge=1, le=1_000)] = 100
+
+
+class NoteRoutes:
+    """The routes that read one note."""
+
+    def __init__(self, parts: ApiParts, reading: NoteReading) -> None:
+        self._parts, self._reading = parts, reading
+        self._known: dict[tuple[str, str | None], tuple[VaultPath, Shape]] = {}
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            Route(
+                method="GET", path=FOLDER + "{path:.+}/versions", module="vault", capability="read", reach="paths", handle=self.versions,
+                query=VersionsQuery, summary="The earlier texts of a note.", answers={200: NoteVersionsResponse},
+                names={"path": "The note, relative to the vault."},
+            ),
+            Route(
+                method="GET", path=FOLDER + "{path:.+}", module="vault", capability="read", reach="paths",
+                handle=self.note, at_hand=self.at_hand, query=NoteReadQuery,
+                summary="A note: raw, as JSON with its sections and links, or as a map of its headings and keys.",
+                answers={200: (NoteResponse | NoteMapResponse, MediaBody(type="text/markdown", says="The note, or its bytes as they are.")), 304: None},
+                names={"path": "The note, relative to the vault."}, headers={"If-None-Match": KNOWN},
+            ),
+        ]  # fmt: skip
+
+    async def note(self, call: ApiCall) -> web.Response:
+        """`GET /api/notes/{path}?as=raw|json|map`."""
+        asked = (call.request.raw_path, call.request.headers.get("Accept"))
+        known = self._known.get(asked)
+        if known is None:
+            path, query = note_path(call), call.query(NoteReadQuery)
+            if query.version is not None:
+                return await self._version(call, path, query.version, query.shape or "raw")
+            known = self._known[asked] = (path, query.shape or _accepted(asked[1]))
+            if len(self._known) > _KNOWN:
+                self._known.clear()
+        path, shape = known
+        served = self._reading.fresh(path, shape) if call.sight.sees(path) else None
+        return _answer(call, served or await self._read(call, path, shape))
+
+    def at_hand(self, call: ApiCall) -> CachedAnswer | None:
+        """The same, where it was made before from the file as it is."""
+        known = self._known.get((call.request.raw_path, call.request.headers.get("Accept")))
+        return self._reading.fresh(*known) if known is not None and call.sight.sees(known[0]) else None
+
+    async def _read(self, call: ApiCall, path: VaultPath, shape: Shape) -> CachedAnswer:
+        served, real, content, may_stay = await asyncio.to_thread(self._reading.read, path, shape, call.sight)
+        self._reading.keep(real, content)
+        if may_stay:
+            self._reading.remember(path, shape, served)
+        return served
+
+    async def versions(self, call: ApiCall) -> web.Response:
+        """`GET /api/notes/{path}/versions?limit=`."""
+        path, limit = note_path(call, "/versions"), call.query(VersionsQuery).limit
+        versions = await asyncio.to_thread(self._versions, call, path, limit)
+        return json_answer(NoteVersionsResponse(path=printable(path), versions=versions))
+
+    def _versions(self, call: ApiCall, path: VaultPath, limit: int) -> list[NoteVersionResponse]:
+        real, objects = call.sight.find(path), self._parts.objects
+        writes = self._parts.history.writes_of(real)
+        try:
+            present = self._parts.root.read(real).digest
+        except NotFoundError:
+            if not writes:
+                raise
+            present = ""
+        return list(itertools.islice((one for one in versions_of(writes) if one["hash"] != present and one["hash"] in objects), limit))
+
+    async def _version(self, call: ApiCall, path: VaultPath, digest: str, shape: Shape) -> web.Response:
+        """An earlier text of the note: one that a write of ours replaced or left."""
+        real = await asyncio.to_thread(call.sight.find, path)
+        served = await asyncio.to_thread(self._served, path, real, digest, shape)
+        if served is None:
+            raise NotFoundError(f"no version {digest[:12]} of {printable(path)} is kept")
+        return _answer(call, served)
+
+    def _served(self, path: VaultPath, real: VaultPath, digest: str, shape: Shape) -> CachedAnswer | None:
+        """`modified` is when it was last written, or, where that was not seen, replaced."""
+        writes = self._parts.history.writes_of(real)
+        moments = [write.at for write in writes if write.after == digest] or [write.at for write in writes if write.before == digest]
+        data = self._parts.objects.get(digest) if moments else None
+        return served_as(shape, path, digest, data, moments[-1].timestamp()) if data is not None else None
+
+
+def versions_of(writes: Sequence[Write]) -> list[NoteVersionResponse]:
+    """Each text that these left or replaced, once, as it was last there; the newest first."""
+    found: dict[str, NoteVersionResponse] = {}
+    for write in reversed(writes):
+        if write.after is not None and (write.after not in found or found[write.after]["at"] is None):
+            known: NoteVersionResponse = {
+                "hash": write.after, "at": moment(write.at.timestamp()), "by": printable(write.author.by),
+                "operation": write.operation, "run": write.author.run,
+            }  # fmt: skip
+            found[write.after] = known
+        if write.before is not None:
+            found.setdefault(write.before, {"hash": write.before, "at": None, "by": None, "operation": None, "run": None})
+    return list(found.values())
+
+
+def note_path(call: ApiCall, ending: str = "") -> VaultPath:
+    """The note that the request's path names, as bytes say it: names that are not UTF-8 come as `os.fsdecode` gives them.
+
+    Raises PathRefusedError, HTTPNotFound for what no note can be called.
+    """
+    raw = call.request.rel_url.raw_path.removeprefix(FOLDER).removesuffix(ending)
+    path = VaultPath.parse(unquote_to_bytes(raw).decode("utf-8", "surrogateescape") if "%" in raw or not raw.isascii() else raw)
+    if not is_note(path):
+        raise no_note(path) if call.sight.sees(path) else unknown(path)
+    return path
+
+
+def _accepted(header: str | None) -> Shape:
+    """JSON, unless the caller would rather have text."""
+    if header is None or "text/" not in header:
+        return "json"
+    best = header.partition(",")[0].partition(";")[0].strip()
+    return "raw" if best in {"text/markdown", "text/plain", "text/x-markdown"} else "json"
+
+
+def _answer(call: ApiCall, served: CachedAnswer) -> web.Response:
+    asked = call.request.headers.get("If-None-Match")
+    if asked is not None and not {served.digest, "*"}.isdisjoint(etags(asked)):
+        return web.Response(status=304, headers=served.headers)
+    return web.Response(body=served.body, headers={**served.headers, "Content-Type": served.type})

@@ -1,0 +1,130 @@
+"""Permissions: what agents ask for while they work, and a person's answers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Protocol
+
+from aiohttp import web
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from parachuted.agents.permission import Answer, PendingPermission
+from parachuted.agents.permission import PermissionRequests as Asked
+from parachuted.api.http.answers import json_answer
+from parachuted.api.http.fields import RequestModel
+from parachuted.api.http.route import ApiCall, Route
+from parachuted.times import Time, time_of
+from parachuted.vault import printable
+
+_MODULE = "curator"
+
+
+class PermissionRouteParts(Protocol):
+    """The part that is needed here."""
+
+    @property
+    def permissions(self) -> Asked: ...
+
+
+class AnswerPermissionRequest(RequestModel):
+    """`once`, `session` (as long as the agent's session lasts) or `never` (and never asked again)."""
+
+    answer: Answer
+
+
+class ForgetPermissionsRequest(RequestModel):
+    """The agent that may ask again."""
+
+    agent: Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class PermissionRequestResponse(TypedDict):
+    """An agent's wish. `kind`: read, write, bash, network or trusted; `why`: the agent's own words; `until`: when it counts as denied."""
+
+    id: str
+    at: Time
+    until: Time
+    run: str
+    session: str | None
+    agent: str
+    kind: str
+    what: str
+    why: str
+
+
+class PermissionRequestsResponse(TypedDict):
+    """What waits for an answer, and what is denied without asking."""
+
+    permissions: list[PermissionRequestResponse]
+    never: list[str]
+
+
+class ForgetPermissionsResponse(TypedDict):
+    """How many answers were forgotten."""
+
+    forgotten: int
+
+
+class PermissionRoutes:
+    """The routes. Whoever answers gives an agent more than its grant, so it takes the right to administer."""
+
+    def __init__(self, parts: PermissionRouteParts) -> None:
+        self._parts = parts
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            Route(
+                method="GET", path="/api/permissions", module=_MODULE, capability="admin", reach="paths", handle=self.listing,
+                summary="What agents ask for, and wait to be answered.", answers={200: PermissionRequestsResponse},
+            ),
+            Route(
+                method="POST", path="/api/permissions/forget", module=_MODULE, capability="admin", reach="beyond",
+                handle=self.forget, body=ForgetPermissionsRequest,
+                summary="Let an agent ask again what was answered with never.", answers={200: ForgetPermissionsResponse},
+            ),
+            Route(
+                method="POST", path="/api/permissions/{id}", module=_MODULE, capability="admin", reach="paths",
+                handle=self.answer, body=AnswerPermissionRequest,
+                summary="Answer what an agent asks for.", answers={200: PermissionRequestResponse}, names={"id": "a question, as it is listed"},
+            ),
+        ]  # fmt: skip
+
+    async def listing(self, call: ApiCall) -> web.Response:
+        """`GET /api/permissions`."""
+        asked = self._parts.permissions
+        never = asked.never() if call.grant.alternatives is None else []
+        pending = [_shown(one) for one in asked.pending() if _is_theirs(one, call)]
+        return json_answer(PermissionRequestsResponse(permissions=pending, never=list(map(printable, never))))
+
+    async def answer(self, call: ApiCall) -> web.Response:
+        """`POST /api/permissions/{id}` with `{"answer"}`."""
+        body = await call.body(AnswerPermissionRequest)
+        asked, name = self._parts.permissions, call.named("id")
+        if not all(_is_theirs(one, call) for one in asked.pending() if one.id == name):
+            raise asked.unknown(name)
+        return json_answer(_shown(asked.answer(name, body.answer)))
+
+    async def forget(self, call: ApiCall) -> web.Response:
+        """`POST /api/permissions/forget` with `{"agent"}`."""
+        body = await call.body(ForgetPermissionsRequest)
+        return json_answer(ForgetPermissionsResponse(forgotten=self._parts.permissions.forget(body.agent)))
+
+
+def _is_theirs(question: PendingPermission, call: ApiCall) -> bool:
+    """Who sees some paths is asked about these alone, as far as they could read or write the file themselves."""
+    if call.grant.alternatives is None:
+        return True
+    wish = question.wish
+    if wish.kind not in ("read", "write") or not call.sight.sees(wish.what):
+        return False
+    grant = call.identity.grant("vault", wish.kind)
+    return grant is not None and grant.sees(wish.what)
+
+
+def _shown(question: PendingPermission) -> PermissionRequestResponse:
+    wish = question.wish
+    return PermissionRequestResponse(
+        id=question.id, at=time_of(question.at), until=time_of(question.until), run=question.run, session=question.session,
+        agent=question.agent, kind=wish.kind, what=printable(wish.what), why=printable(wish.why),
+    )  # fmt: skip

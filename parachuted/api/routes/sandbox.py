@@ -1,0 +1,99 @@
+"""Sandbox: the routes by which a person sees whether agents with a shell can run here, and has their image built."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import aclosing
+from dataclasses import asdict
+from typing import Literal, Protocol
+
+from aiohttp import web
+from typing_extensions import TypedDict
+
+from parachuted.agents.sandbox import Sandboxes
+from parachuted.api.http.answers import json_answer
+from parachuted.api.http.fields import AppRequestModel
+from parachuted.api.http.route import ApiCall, MediaBody, Route
+from parachuted.errors import AgentUnavailableError
+
+_MODULE = "system"
+_NONE = "this daemon runs agents without sandboxes"
+_HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+class SandboxRouteParts(Protocol):
+    """The parts that are needed here."""
+
+    @property
+    def sandboxes(self) -> Sandboxes | None: ...
+
+
+class SandboxResponse(TypedDict):
+    """Whether agents with a shell can run; `problem` says what to install or to run."""
+
+    available: bool
+    problem: str | None
+    engine: str | None
+    image: Literal["built", "host"] | None
+
+
+class BuildSandboxRequest(AppRequestModel):
+    """How the image is made; `offline`: of this machine's own programs, which needs no network."""
+
+    offline: bool = False
+
+
+class SandboxRoutes:
+    """The two routes."""
+
+    def __init__(self, parts: SandboxRouteParts) -> None:
+        self._parts = parts
+        self._building = asyncio.Lock()
+
+    def routes(self) -> list[Route]:
+        """Both."""
+        return [
+            Route(
+                method="GET", path="/api/sandbox", module=_MODULE, capability="read", reach="nothing", handle=self.get,
+                summary="Whether agents with a shell can run here, and what is missing.", answers={200: SandboxResponse},
+            ),
+            Route(
+                method="POST", path="/api/sandbox/build", module=_MODULE, capability="admin", reach="beyond",
+                handle=self.build, body=BuildSandboxRequest,
+                summary="Build the image that agents with a shell run in; tells how that goes.",
+                answers={200: MediaBody(type="text/event-stream", says="build_progress with a line each, then build_complete or build_error.")},
+            ),
+        ]  # fmt: skip
+
+    async def get(self, _call: ApiCall) -> web.Response:
+        """`GET /api/sandbox`."""
+        sandboxes = self._parts.sandboxes
+        if sandboxes is None:
+            return json_answer(SandboxResponse(available=False, problem=_NONE, engine=None, image=None))
+        return json_answer(asdict(await sandboxes.status()))
+
+    async def build(self, call: ApiCall) -> web.StreamResponse:
+        """`POST /api/sandbox/build` with `{"offline"?}`. What goes wrong is told in the stream: the app looks nowhere else."""
+        body, sandboxes = await call.body(BuildSandboxRequest), self._parts.sandboxes
+        if self._building.locked():
+            raise web.HTTPConflict(text="the image is being built already")
+        async with self._building:
+            response = web.StreamResponse(headers=_HEADERS)
+            await response.prepare(call.request)
+            if sandboxes is None:
+                await response.write(_frame("build_error", error=_NONE))
+                return response
+            try:
+                async with aclosing(sandboxes.build(offline=body.offline)) as lines:
+                    async for line in lines:
+                        await response.write(_frame("build_progress", line=line))
+                await response.write(_frame("build_complete"))
+            except AgentUnavailableError as error:
+                await response.write(_frame("build_error", error=error.message))
+            return response
+
+
+def _frame(event: str, **data: str) -> bytes:
+    """One SSE message. Line ends cannot occur in it: JSON escapes them."""
+    return f"event: {event}\ndata: {json.dumps({'type': event, **data})}\n\n".encode()

@@ -1,0 +1,1 @@
+"""Audit: what was done; the chained log, its writer, reader and verification."""

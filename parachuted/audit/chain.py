@@ -1,0 +1,127 @@
+"""Audit chain: an event as a line that holds the hash of the line before, so that whoever changes one has to change all that follow.
+
+A line's hash is the SHA-256 of the line as it would be without it, byte for byte.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC
+from functools import lru_cache
+from hashlib import sha256
+from math import isfinite
+from typing import NamedTuple
+
+from parachuted.audit.events import AuditEvent
+from parachuted.audit.text import clean, clean_all
+
+MOST_LINE_BYTES = 128 << 10
+_ID, _ENDPOINT, _ERROR, _PATH = 200, 300, 300, 512
+_MOST_PATHS, _MOST_IDS, _MOST_NAMES = 20, 32, 8
+_DIGITS, _PLAIN = 19, 40
+_TAIL = re.compile(rb',"hash":"([0-9a-f]{64})"\}\Z')
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False, allow_nan=False).encode
+
+
+class ChainPosition(NamedTuple):
+    """Where the chain stands: the number of a line and its hash."""
+
+    seq: int
+    hash: str
+
+
+START = ChainPosition(0, "0" * 64)
+
+
+class AuditLine(NamedTuple):
+    """A line that was read. `is_sound`: its hash is the one of its bytes."""
+
+    link: ChainPosition
+    prev: str
+    is_sound: bool
+    document: dict[str, object]
+
+
+def line_of(event: AuditEvent, before: ChainPosition) -> tuple[bytes, ChainPosition]:
+    """The line, with its end, and where the chain stands after it.
+
+    Put together from pieces that are JSON already, since a daemon that is much asked writes thousands a second: a fifth of the time.
+    """
+    at, duration = event.timestamp, event.duration_ms
+    moment = (at if at.tzinfo is UTC else at.astimezone(UTC)).isoformat(timespec="microseconds")[:-6]
+    body = (
+        f'{{"seq":{before.seq + 1},"timestamp":"{moment}Z",{_target(*event[1:6])},"para_ids_involved":'
+        f"{_encode(clean_all(event.para_ids_involved, _ID, _MOST_IDS)) if event.para_ids_involved else '[]'},"
+        f'"duration_ms":{round(duration, 3) if isfinite(duration) else 0.0},{_outcome(event.success, event.error, event.status)}'
+        f'{_ours(event)},"prev":"{before.hash}"}}'
+    ).encode()
+    digest = sha256(body).hexdigest()
+    return body[:-1] + f',"hash":"{digest}"}}\n'.encode(), ChainPosition(before.seq + 1, digest)
+
+
+def read_line(raw: bytes) -> AuditLine | None:
+    """What a line without its end says; None when it is none of the audit's, whatever it is."""
+    found = _TAIL.search(raw, max(0, len(raw) - 80)) if len(raw) <= MOST_LINE_BYTES else None
+    if found is None:
+        return None
+    try:
+        document = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(document, dict):
+        return None
+    seq, prev, digest = document.get("seq"), document.get("prev"), document.get("hash")
+    if not (type(seq) is int and 0 < seq < 10**_DIGITS and isinstance(prev, str) and isinstance(digest, str)):
+        return None
+    body = sha256(raw[: found.start()] + b"}").hexdigest()
+    return AuditLine(link=ChainPosition(seq, digest), prev=prev, is_sound=body == digest == found[1].decode(), document=document)
+
+
+@lru_cache(maxsize=4096)
+def _target(kind: str, source_type: str, source_id: str, module: str, endpoint: str) -> str:
+    """The same few again and again."""
+    named = {"event_type": kind, "source_type": source_type, "source_id": clean(source_id, _ID)}
+    return _encode({**named, "target_module": clean(module, _ID), "target_endpoint": clean(endpoint, _ENDPOINT)})[1:-1]
+
+
+@lru_cache(maxsize=4096)
+def _outcome(success: bool, error: str | None, status: int | None) -> str:  # noqa: FBT001  a value to tell
+    told = {"success": success, "error": clean(error, _ERROR) if error is not None else None}
+    return _encode(told if status is None else {**told, "status": status})[1:-1]
+
+
+def _ours(event: AuditEvent) -> str:
+    """Our own fields, where they say something: each with a comma before it."""
+    asked = event.request_id
+    said = f',"request_id":"{asked}"' if asked is not None and len(asked) <= _PLAIN and asked.isascii() and asked.isalnum() else ""
+    if not said or event.run or event.before or event.after or event.write or event.details:
+        document = _document(event, "" if said else asked)
+        said += f",{_encode(document)[1:-1]}" if document else ""
+    if not (event.paths or event.names or event.causes):
+        return said
+    for name, several, most, most_texts in (
+        ("paths", event.paths, _PATH, _MOST_PATHS),
+        ("names", event.names, _ID, _MOST_NAMES),
+        ("causes", event.causes, _ID, _MOST_NAMES),
+    ):
+        if several:
+            said += f',"{name}":{_listed(tuple(several[:most_texts]), most)}'
+            said += f',"{name}_count":{len(several)}' if len(several) > most_texts else ""
+    return said
+
+
+@lru_cache(maxsize=4096)
+def _listed(texts: tuple[str, ...], most: int) -> str:
+    """The same note is asked for again and again."""
+    return _encode(clean_all(texts, most, len(texts)))
+
+
+def _document(event: AuditEvent, request_id: str | None) -> dict[str, object]:
+    texts = (("request_id", request_id or None), ("run", event.run), ("before", event.before), ("after", event.after))
+    document: dict[str, object] = {name: clean(text, _ID) for name, text in texts if text is not None}
+    if event.write is not None:
+        document["write"] = event.write
+    if event.details:
+        document["details"] = {name: clean(value, _ERROR) if isinstance(value, str) else value for name, value in event.details.items()}
+    return document

@@ -1,0 +1,72 @@
+"""Audit: what was done, by whom, one event each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from datetime import datetime
+from typing import Literal, NamedTuple, Protocol, TypeAlias, get_args
+
+EventType: TypeAlias = Literal["api_call", "mcp_call", "module_call", "agent_start", "agent_end", "suggestion", "write", "audit"]
+EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
+SourceType: TypeAlias = Literal["flutter_app", "api_key", "agent", "module", "hook", "local", "person", "daemon"]
+
+
+class AuditEvent(NamedTuple):
+    """One thing that happened: first the fields of the specification, then ours. `duration_ms` is in milliseconds.
+
+    `paths` are of the vault, `names` what stood in the place of a route's names, `before` and `after` digests of a write, `write` the
+    number of its record in the history.
+    A tuple with names, since one is made for each call and nothing else is made faster.
+    """
+
+    timestamp: datetime
+    event_type: EventType
+    source_type: SourceType
+    source_id: str
+    target_module: str
+    target_endpoint: str
+    para_ids_involved: Sequence[str] = ()
+    duration_ms: float = 0.0
+    success: bool = True
+    error: str | None = None
+    request_id: str | None = None
+    status: int | None = None
+    paths: Sequence[str] = ()
+    names: Sequence[str] = ()
+    causes: Sequence[str] = ()
+    run: str | None = None
+    before: str | None = None
+    after: str | None = None
+    write: int | None = None
+    details: Mapping[str, str | int | bool] | None = None
+
+
+class AuditRecorder(Protocol):
+    """Takes audit events, from any thread. Never blocks and never raises."""
+
+    refusal: str | None
+    """Why nothing may be changed just now, since it could not be recorded; None while it can."""
+
+    def record(self, event: AuditEvent) -> None:
+        """Keep one."""
+
+
+class NullAuditRecorder:
+    """Keeps none."""
+
+    refusal: str | None = None
+
+    def record(self, event: AuditEvent) -> None:
+        """Let it go."""
+
+
+class AuditCaller(NamedTuple):
+    """On whose behalf a task or thread is at work: what a write of it is told to come from."""
+
+    source_type: SourceType
+    source_id: str
+    request_id: str
+
+
+CALLER: ContextVar[AuditCaller | None] = ContextVar("caller", default=None)

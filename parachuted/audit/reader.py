@@ -1,0 +1,224 @@
+"""Audit reader: finds lines of the audit, the newest first, and reads no more of the files than that takes."""
+
+from __future__ import annotations
+
+import heapq
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from parachuted.audit.chain import MOST_LINE_BYTES, START, AuditLine, ChainPosition, read_line
+from parachuted.audit.files import AuditFolder, end_of_lines
+
+MOST_LOOKED_AT = 200_000
+_FIRST_CHUNK, _CHUNK = 16 << 10, 256 << 10
+_TEXTS = ("timestamp", "event_type", "source_type", "source_id", "target_module", "target_endpoint")
+_MAYBE_TEXTS = ("error", "request_id", "run", "before", "after")
+_LISTS = ("para_ids_involved", "paths", "names", "causes")
+_AGO = re.compile(r"(\d{1,6})([smhdw])", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFilter:
+    """Which lines. `source` is a kind of source or one's name, `path` a file or a folder with all below it. None: any."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    type: str | None = None
+    source: str | None = None
+    module: str | None = None
+    success: bool | None = None
+    path: str | None = None
+
+    def takes(self, told: dict[str, object]) -> bool:
+        """Whether the event, as `told` gives it, is wanted."""
+        return (
+            (self.type is None or told["event_type"] == self.type)
+            and (self.success is None or told["success"] is self.success)
+            and (self.module is None or told["target_module"] == self.module)
+            and (self.source is None or self.source in (told["source_type"], told["source_id"]))
+            and (self.since is None or str(told["timestamp"]) >= stamp(self.since))
+            and (self.until is None or str(told["timestamp"]) < stamp(self.until))
+            and (self.path is None or any(_is_below(str(path), self.path) for path in told["paths"]))  # type: ignore[attr-defined]
+        )
+
+    def may_be_in(self, day: str) -> bool:
+        """Whether a line of that day's file could be wanted."""
+        return (self.since is None or day >= stamp(self.since)[:10]) and (self.until is None or day <= stamp(self.until)[:10])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditPage:
+    """Some events, the newest first. `cursor`: where to go on, None when there is no more."""
+
+    events: list[dict[str, object]]
+    cursor: int | None
+
+
+class AuditReader:
+    """Reads the files. Blocks on the disk; OSError as the system gives it."""
+
+    def __init__(self, folder: AuditFolder) -> None:
+        self._folder = folder
+
+    def page(self, wanted: AuditFilter, *, limit: int, before: int | None = None, most: int = MOST_LOOKED_AT) -> AuditPage:
+        """At most `limit` wanted events with a number below `before`, found among `most` lines."""
+        events: list[dict[str, object]] = []
+        looked_at = 0
+        for line in self.backward(wanted):
+            if before is not None and line.link.seq >= before:
+                continue
+            looked_at += 1
+            event = told(line)
+            if event is not None and wanted.takes(event):
+                events.append(event)
+            if len(events) == limit or looked_at == most:
+                return AuditPage(events=events, cursor=line.link.seq if line.link.seq > 1 else None)
+        return AuditPage(events=events, cursor=None)
+
+    def backward(self, wanted: AuditFilter) -> Iterator[AuditLine]:
+        """All lines of the days that may have wanted ones, the newest first. Days that overlap, after a clock was set, are woven."""
+        days = [day for day in self._folder.days() if wanted.may_be_in(day)]
+        while days:
+            woven = [days.pop()]
+            first = self._first_seq(woven[0])
+            while days and self._last_seq(days[-1]) > first:
+                first = min(first, self._first_seq(days[-1]))
+                woven.append(days.pop())
+            yield from heapq.merge(*map(self.backward_in, woven), key=lambda line: -line.link.seq)
+
+    def backward_in(self, day: str) -> Iterator[AuditLine]:
+        """The lines of one day, the last first; what is no line of the audit is passed over."""
+        try:
+            with self._folder.opened(day) as descriptor:
+                for raw in _backward(descriptor):
+                    line = read_line(raw)
+                    if line is not None:
+                        yield line
+        except FileNotFoundError:
+            return  # removed meanwhile
+
+    def last_link(self) -> ChainPosition:
+        """Where the chain ends in the files: the highest number of a sound line at the end of a file."""
+        return max(map(self.last, self._folder.days()), default=START)
+
+    def first(self, day: str) -> AuditLine | None:
+        """The first line of a day, if it is one."""
+        try:
+            with self._folder.opened(day) as descriptor:
+                return read_line(os.pread(descriptor, MOST_LINE_BYTES, 0).partition(b"\n")[0])
+        except FileNotFoundError:
+            return None
+
+    def last(self, day: str) -> ChainPosition:
+        """The last sound line of a day."""
+        return next((line.link for line in self.backward_in(day) if line.is_sound), START)
+
+    def _last_seq(self, day: str) -> int:
+        return next((line.link.seq for line in self.backward_in(day)), 0)
+
+    def _first_seq(self, day: str) -> int:
+        line = self.first(day)
+        return line.link.seq if line is not None else 0
+
+
+class AuditFollower:
+    """What is written from now on, as lines, the oldest first."""
+
+    def __init__(self, folder: AuditFolder) -> None:
+        self._folder = folder
+        self._read: dict[str, int] = {day: self._size(day) for day in folder.days()}
+
+    def more(self) -> list[dict[str, object]]:
+        """The events that have come since the last call."""
+        found = []
+        for day in self._folder.days():
+            start, size = self._read.get(day, 0), self._size(day)
+            if size <= start:
+                self._read[day] = size
+                continue
+            with self._folder.opened(day) as descriptor:
+                end = min(end_of_lines(descriptor, size), start + _CHUNK)
+                data = os.pread(descriptor, end - start, start) if end > start else b""
+            whole = data[: data.rfind(b"\n") + 1]
+            self._read[day] = start + (len(whole) or (len(data) if len(data) == _CHUNK else 0))
+            found += [event for raw in whole.split(b"\n") if (line := read_line(raw)) is not None and (event := told(line)) is not None]
+        return sorted(found, key=lambda event: int(str(event["seq"])))
+
+    def _size(self, day: str) -> int:
+        try:
+            with self._folder.opened(day) as descriptor:
+                return os.fstat(descriptor).st_size
+        except FileNotFoundError:
+            return 0
+
+
+def told(line: AuditLine) -> dict[str, object] | None:
+    """The event of a line with every field, each of its kind; None for what our writer never wrote. Files in a vault may hold anything."""
+    document = line.document
+    if not all(isinstance(document.get(name), str) for name in _TEXTS) or not isinstance(document.get("success"), bool):
+        return None
+    duration, status, details = document.get("duration_ms"), document.get("status"), document.get("details")
+    event: dict[str, object] = {"seq": line.link.seq, **{name: _valid(str(document[name])) for name in _TEXTS}}
+    event["duration_ms"] = float(duration) if isinstance(duration, int | float) and abs(duration) < 1e15 else 0.0  # noqa: PLR2004
+    event["success"] = document["success"]
+    event |= {name: _valid(text) if isinstance(text := document.get(name), str) else None for name in _MAYBE_TEXTS}
+    event["status"] = status if type(status) is int and 0 <= status < 1000 else None  # noqa: PLR2004
+    event |= {name: _texts(document.get(name)) for name in _LISTS}
+    event["details"] = {_valid(key): _plain(value) for key, value in details.items()} if isinstance(details, dict) else {}
+    event["hash"] = line.link.hash
+    return event
+
+
+def stamp(moment: datetime) -> str:
+    """A moment in UTC as the lines have it, so that texts compare as moments do."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def moment_of(text: str, now: datetime) -> datetime:
+    """The moment that `90s`, `15m`, `24h`, `7d`, `2w` (ago), a day, or an ISO time means; UTC unless it says otherwise.
+
+    Raises ValueError when it means none.
+    """
+    ago = _AGO.fullmatch(text)
+    try:
+        if ago is not None:
+            return now - timedelta(seconds=int(ago[1]) * _SECONDS[ago[2]])
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{text[:80]!r} is no moment; say 24h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z") from error
+
+
+def _backward(descriptor: int) -> Iterator[bytes]:
+    """The lines that have an end, the last first, without it. A line longer than any of ours comes in pieces, and is none."""
+    at, chunk, rest = end_of_lines(descriptor, os.fstat(descriptor).st_size), _FIRST_CHUNK, b""
+    while at:
+        start = max(0, at - chunk)
+        pieces: Sequence[bytes] = (os.pread(descriptor, at - start, start) + rest).split(b"\n")
+        yield from (piece for piece in reversed(pieces[1:]) if piece)
+        rest, at, chunk = pieces[0], start, _CHUNK
+        if len(rest) > MOST_LINE_BYTES:
+            rest = rest[: MOST_LINE_BYTES + 1]
+    if rest:
+        yield rest
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
+
+
+def _texts(value: object) -> list[str]:
+    return [_valid(one) for one in value if isinstance(one, str)] if isinstance(value, list) else []
+
+
+def _plain(value: object) -> str | int | bool:
+    return value if isinstance(value, bool) or (isinstance(value, int) and abs(value) < 1 << 53) else _valid(str(value)[:300])
+
+
+def _valid(text: str) -> str:
+    """JSON may name half of a character, which no answer can hold."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,100 @@
+"""Audit of writes: what our writer wrote and what was found to have changed on the disk, each told once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import datetime
+
+from parachuted.audit.events import CALLER, AuditCaller, AuditEvent, AuditRecorder
+from parachuted.events.changes import PERSON, Change
+from parachuted.vault import BRINGS_BACK, History, Write, printable
+
+_REMEMBERED = 8192
+_SOON_S = 10.0
+_GONE = "gone"
+_MODULE = "vault"
+
+
+class WriteAudit:
+    """Tells of writes. A write of ours is told when it is made, so it is passed over when it is noticed."""
+
+    def __init__(self, recorder: AuditRecorder, clock: Callable[[], datetime]) -> None:
+        self._recorder, self._clock = recorder, clock
+        self._ours: OrderedDict[tuple[str, str | None], float] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def wrote(self, write: Write) -> None:
+        """Our writer has made this one. From the thread that made it."""
+        with self._lock:
+            self._ours[write.path, write.after or _GONE] = self._ours[write.path, None] = time.monotonic()
+            while len(self._ours) > _REMEMBERED:
+                self._ours.popitem(last=False)
+        self._tell(write, CALLER.get(), is_late=False)
+
+    def catch_up(self, history: History, after: int) -> int:
+        """Tell of the writes after that record, which a daemon that was killed could not tell of any more. Blocks; StorageFailedError."""
+        owed = history.done_after(after)
+        for write in owed:
+            self._tell(write, None, is_late=True)
+        return len(owed)
+
+    def noticed(self, change: Change) -> None:
+        """Something on the disk is otherwise than it was known: unless we did it, a person or a program of theirs has."""
+        if change.author.by != PERSON.by or change.author.run is not None or self._is_ours(change):
+            return
+        paths = [change.path] if change.source is None else [change.path, change.source]
+        self._recorder.record(
+            AuditEvent(
+                timestamp=self._clock(),
+                event_type="write",
+                source_type="person",
+                source_id="on disk",
+                target_module=_MODULE,
+                target_endpoint=f"vault.{change.kind}",
+                paths=[printable(path) for path in paths],
+                causes=change.author.causes,
+                before=change.old.digest if change.old is not None else None,
+                after=change.new.digest if change.new is not None else None,
+            )
+        )
+
+    def _is_ours(self, change: Change) -> bool:
+        """Files that are no notes are noticed without a digest: then a write of ours a moment ago is taken for what was noticed."""
+        digest = change.new.digest if change.new is not None else None
+        with self._lock:
+            if change.new is not None and digest is None:
+                at = self._ours.get((change.path, None), -_SOON_S)
+                return time.monotonic() - at < _SOON_S
+            return (change.path, digest or _GONE) in self._ours
+
+    def _tell(self, write: Write, caller: AuditCaller | None, *, is_late: bool) -> None:
+        who = _source(write, caller)
+        self._recorder.record(
+            AuditEvent(
+                timestamp=write.at,
+                event_type="write",
+                source_type=who.source_type,
+                source_id=who.source_id,
+                target_module=_MODULE,
+                target_endpoint=f"vault.{write.operation}",
+                paths=[printable(write.path)],
+                request_id=who.request_id or None,
+                causes=write.author.causes,
+                run=write.author.run,
+                before=write.before,
+                after=write.after,
+                write=write.id,
+                details={"late": True} if is_late else None,
+            )
+        )
+
+
+def _source(write: Write, caller: AuditCaller | None) -> AuditCaller:
+    if write.author.run is not None and write.author.by not in BRINGS_BACK:
+        return AuditCaller("agent", write.author.by, "")
+    if caller is not None:
+        return caller
+    return AuditCaller("person" if write.author.by == PERSON.by else "daemon", write.author.by, "")

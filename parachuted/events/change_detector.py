@@ -1,0 +1,333 @@
+"""Noticer: turns hints into changes. The disk is compared with the index, the difference recorded, then told.
+
+A known file that was closed is read at once; what is new, missing, emptied or still being written is looked at again after a moment, so
+that each way in which editors save gives one change. Overflow, silence and the clock lead to a walk over everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from parachuted.errors import StorageFailedError
+from parachuted.events.change_committer import ChangeCommitter
+from parachuted.events.changes import Change, SortedChanges, sort_seen
+from parachuted.events.debouncer import Debouncer, DebounceTimes
+from parachuted.events.disk_scan import DiskScan, FileIdentity, ScanRequest, ScanResult
+from parachuted.events.problems import Problems
+from parachuted.events.watcher import ChangeHints, FileWatcher
+from parachuted.vault import IGNORE_FILE, PathDifference, printable
+
+log = logging.getLogger(__name__)
+
+_MANY = 20
+_REST = 20
+_PACE = DebounceTimes()
+
+
+class ChangeDetector:
+    """Keeps the index equal to the disk. `full_every_s`: how often to walk over everything unasked, in seconds."""
+
+    def __init__(
+        self,
+        *,
+        looker: DiskScan,
+        keeper: ChangeCommitter,
+        watcher: FileWatcher,
+        problems: Problems,
+        full_every_s: float,
+        pace: DebounceTimes = _PACE,
+    ) -> None:
+        self._looker, self._keeper, self._watcher, self._problems = looker, keeper, watcher, problems
+        self._index = keeper.index
+        self._full_every_s = full_every_s
+        self._pace = pace
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="scanner")
+        self._loop = asyncio.get_running_loop()
+        self._lock = asyncio.Lock()
+        self._one_asks = asyncio.Lock()
+        self._asked: set[str] = set()
+        self._wake = asyncio.Event()
+        self._next = ScanRequest()
+        self._held = Debouncer(pace)
+        self._next_full = 0.0
+        self._rest_until = 0.0
+        self._vault: FileIdentity | None = None
+        self._here: FileIdentity | None = None
+        self._is_unsaved = False
+        self._canary = looker.canary(every_s=pace.canary, patience_s=2 * pace.heartbeat)
+        self.polling = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is still to be looked at."""
+        return bool(self._next or self._held or self._lock.locked())
+
+    @property
+    def is_noticing(self) -> bool:
+        """Whether a change is being looked at just now. Any thread may ask."""
+        return bool(self._next) or self._lock.locked()
+
+    async def first_scan(self) -> None:
+        """Compare the whole vault with the index, and watch each folder from then on; `save` has to follow.
+
+        OSError when the vault cannot be read.
+        """
+        self._watcher.start(self._hear)
+        self._problems.set(IGNORE_FILE, self._looker.ignore_problem)
+        self._here = self._looker.identity()
+        await self._turn(ScanRequest(everything=True, final=True, first=True))
+
+    async def run(self) -> None:
+        """Notice changes until cancelled."""
+        while True:
+            await self._wait()
+            await self._look_after_canary()
+            here = self._looker.identity()
+            if self._loop.time() >= self._next_full or here != self._here:
+                self._next.everything = True
+            self._here = here
+            turn = self._take()
+            if turn:
+                turn.everything |= here != self._vault
+                await self._guarded(turn)
+
+    async def notice(self, paths: Iterable[str]) -> None:
+        """Look at these paths now and take what is there as final. For our own writes, which are whole.
+
+        What cannot be read or recorded just now is noticed later, with the same author. Callers that come while one turn is under way
+        share the next.
+        """
+        shared = self._asked
+        shared.update(paths)
+        async with self._one_asks:
+            if shared is self._asked:
+                self._asked = set()
+                await self._guarded(ScanRequest(closed=shared, final=True))
+
+    async def rescan(self, *, accept_missing: bool = False) -> None:
+        """Walk over everything now. `accept_missing`: a person says that what is gone was meant to go.
+
+        Raises StorageFailedError when the vault cannot be read or the state not written.
+        """
+        try:
+            await self._turn(ScanRequest(everything=True, final=accept_missing, accept_missing=accept_missing))
+        except OSError as error:
+            raise StorageFailedError(f"the vault cannot be read: {error.strerror}", errno=error.errno) from error
+        self._problems.set("vault", None)
+
+    async def save(self) -> None:
+        """Write the index down; when the disk refuses, say so and try it again with the next walk over everything."""
+        async with self._lock:
+            await self._save()
+
+    async def close(self) -> None:
+        """Stop watching and write the index down, if it can be."""
+        self._watcher.close()
+        await self.save()
+        self._keeper.close()
+        self._thread.shutdown()
+
+    async def _save(self) -> None:
+        try:
+            await self._loop.run_in_executor(self._thread, self._keeper.save)
+        except OSError as error:
+            log.warning("the index was not written down", extra={"error": str(error)})
+            self._problems.set("index", f"what is known of the vault cannot be kept ({error.strerror}); trying again")
+            self._is_unsaved = True
+            self._next_full = self._loop.time() + self._pace.heartbeat
+        else:
+            self._problems.set("index", None)
+            self._is_unsaved = False
+
+    async def _look_after_canary(self) -> None:
+        """Once a minute, or so; while hints do not come, the vault is walked as often as it is where none can be had."""
+        was_silent = self._canary.is_silent
+        if self._canary.is_due(self._loop.time()):
+            await self._loop.run_in_executor(self._thread, self._canary.touch, self._loop.time())
+        self._next.everything |= self._canary.is_silent and not was_silent
+
+    def _hear(self, hints: ChangeHints) -> None:
+        now, was_silent = self._loop.time(), self._canary.is_silent
+        for path, heard in hints.paths.items():
+            if self._canary.hears(path):
+                self._next.everything |= was_silent
+                continue
+            if _is_scrap(path):
+                continue
+            if heard == "closed" and self._index.get(path) is not None:
+                self._held.let_go(path)
+                self._next.closed.add(path)
+            elif heard == "touched" and path in self._index:
+                self._next.folders.add(path)
+            else:
+                self._next.closed.discard(path)
+                self._held.hear(path, heard, now)
+        self._next.folders |= hints.folders
+        if hints.missed:
+            self._next.everything = True
+            self._rest_until = 0.0
+        if self._next or self._held:
+            self._wake.set()
+
+    async def _wait(self) -> None:
+        """Until there is a hint, something held is due, or a heartbeat has passed: a vault put in another's place gives no hint.
+
+        After a failure a heartbeat has to pass anyway, unless the vault itself is heard to move.
+        """
+        while (is_resting := self._loop.time() < self._rest_until) or not self._next:
+            heartbeat = self._loop.time() + self._pace.heartbeat
+            upcoming = self._rest_until if is_resting else min(self._held.next_due(), self._next_full, heartbeat)
+            waker = self._loop.call_at(upcoming, self._wake.set)
+            await self._wake.wait()
+            waker.cancel()
+            self._wake.clear()
+            if not is_resting:
+                return
+        self._wake.clear()
+
+    def _take(self) -> ScanRequest:
+        turn, self._next = self._next, ScanRequest()
+        turn.finished, turn.unfinished = self._held.take(self._loop.time())
+        return turn
+
+    async def _guarded(self, turn: ScanRequest) -> None:
+        """One turn; when the disk or the state refuses, say so and look at everything again soon."""
+        try:
+            await self._turn(turn)
+        except (OSError, StorageFailedError) as error:
+            log.warning("could not notice changes", extra={"error": str(error)})
+            self._problems.set("vault", f"the vault cannot be read, or the state not written ({error}); nothing is inferred, trying again")
+        else:
+            if turn.everything:
+                self._problems.set("vault", None)
+
+    async def _turn(self, turn: ScanRequest) -> None:
+        async with self._lock:
+            try:
+                changes = await self._noticed(turn)
+            except (OSError, StorageFailedError):
+                self._next_full = self._rest_until = self._loop.time() + self._pace.heartbeat
+                self._is_unsaved = True
+                raise
+            finally:
+                self._wake.set()  # `run` may be asleep until a later moment than what is to be looked at now
+            if any(IGNORE_FILE in (change.path, change.source) for change in changes):
+                await self._reload_ignore()  # within the lock: until the next walk is arranged, this turn is not over
+
+    async def _noticed(self, turn: ScanRequest) -> list[Change]:
+        began = self._loop.time()
+        look = await self._loop.run_in_executor(self._thread, self._looker.look, turn, self._vault, self._held.missing)
+        self._watcher.poll()
+        self._arrange(turn, look, took=self._loop.time() - began)
+        ripe = look.scan.seen if turn.final else self._ripe(turn, look, began)
+        found = await self._loop.run_in_executor(self._thread, sort_seen, ripe, self._looker.is_same)
+        plausible = self._plausible(turn, look, found)
+        changes = await self._keeper.take_in(plausible, self._thread, remember=not turn.first)
+        self._settle(look, changes)
+        if turn.everything and self._is_unsaved:
+            await self._save()
+        return changes
+
+    def _arrange(self, turn: ScanRequest, look: ScanResult, *, took: float) -> None:
+        """Say what is wrong, and arrange the looks to come. `took`: how long this one did, in seconds."""
+        now, scan, paths = self._loop.time(), look.scan, turn.paths()
+        if turn.everything:
+            reason = self._reason_to_poll()
+            self.polling = reason is not None
+            self._problems.set("watching", reason)
+            self._next_full = now + (max(self._pace.heartbeat, _REST * took) if self.polling else self._full_every_s)
+            self._problems.replace("file:", scan.problems)
+        else:
+            self._next.everything |= self._looker.is_unwatched and not self.polling
+            for path in paths.difference(scan.problems):
+                self._problems.set(f"file:{printable(path)}", None)
+            self._problems.add("file:", scan.problems.items())
+        self._held.looked(paths - scan.unsettled, now)
+        for path in scan.unsettled:
+            self._held.again(path, now)
+        looked_at = self._held.missing if turn.everything else paths
+        self._held.found(set(looked_at).difference(seen.path for seen in scan.seen if seen.new is None))
+
+    def _reason_to_poll(self) -> str | None:
+        """Why hints are not enough, so that the vault is walked again and again."""
+        if self._looker.is_unwatched:
+            return "the system gives no more watches, so the vault is walked again and again; raise fs.inotify.max_user_watches"
+        if self._looker.network is not None:
+            told = f"the vault is on a network file system ({self._looker.network}), which does not tell what other devices change"
+            return f"{told}, so it is walked again and again"
+        if self._canary.is_silent:
+            return "the system has stopped telling of changes, so the vault is walked again and again; `parachute restart` watches anew"
+        return None
+
+    def _ripe(self, turn: ScanRequest, look: ScanResult, began: float) -> list[PathDifference]:
+        """What was seen, without what is being written again by now and what looks cut short: both are looked at once more."""
+        return [item for item in look.scan.seen if item.new is None or not (self._is_begun(turn, item, began) or self._is_cut(turn, item))]
+
+    def _is_begun(self, turn: ScanRequest, item: PathDifference, began: float) -> bool:
+        return self._held.is_written_since(item.path, began) and item.path not in turn.finished
+
+    def _is_cut(self, turn: ScanRequest, item: PathDifference) -> bool:
+        """Many programs empty a file, close it, and open it once more to write."""
+        if item.path not in turn.closed or item.old is None or not item.old.size or item.new is None or item.new.size:
+            return False
+        self._held.again(item.path, self._loop.time())
+        return True
+
+    def _plausible(self, turn: ScanRequest, look: ScanResult, found: SortedChanges) -> SortedChanges:
+        """What came, and what may be taken as gone.
+
+        Files that are missing at the first look wait for a second one. Most of the vault gone at once, or all of it where the vault is
+        another folder than before, is a lost disk or a sync program's accident, until a person says otherwise.
+        """
+        now = self._loop.time()
+        moving = bool(found.went) and any(self._index.get(path) is None for path in self._held.waiting())
+        gone = [
+            seen for seen in found.went
+            if turn.final or seen.path in look.ignored or self._held.is_gone(seen.path, now, may_have_moved=moving)
+        ]  # fmt: skip
+        missing = [seen for seen in gone if seen.path not in look.ignored]
+        problem = self._implausible(missing, look) if missing and not turn.accept_missing else None
+        if problem is not None:
+            self._problems.set("missing", problem)
+            self._next_full = now + self._pace.heartbeat
+            gone = [seen for seen in gone if seen.path in look.ignored]
+        elif len(gone) == len(found.went):
+            self._vault = look.vault
+            if turn.everything:
+                self._problems.set("missing", None)
+        return SortedChanges(came=found.came, went=gone, same=found.same)
+
+    def _implausible(self, gone: list[PathDifference], look: ScanResult) -> str | None:
+        """Those that are missing but not yet for long enough count too: a storm is seen whole."""
+        known = len(self._index)
+        missing = len({seen.path for seen in gone}.union(path for path in self._held.missing if self._index.get(path) is not None))
+        if (missing < _MANY or missing * 2 <= known) and not (missing == known and look.vault != self._vault):
+            return None
+        text = f"{missing} of {known} files are gone at once, so nothing is taken as deleted"
+        return f"{text}; if they were meant to go, run `parachute doctor --accept-missing`"
+
+    def _settle(self, look: ScanResult, changes: Iterable[Change]) -> None:
+        """After the changes are taken in: folders follow, and nothing that went is waited for."""
+        for folder in look.scan.gone_folders:
+            self._watcher.leave(folder)
+        self._keeper.follow_folders(look.scan.new_folders, look.scan.gone_folders, self._looker.entered)
+        for change in changes:
+            if change.source is not None:
+                self._held.found([change.source])
+            elif change.new is None:
+                self._held.found([change.path])
+
+    async def _reload_ignore(self) -> None:
+        problem = await self._loop.run_in_executor(self._thread, self._looker.reload_ignore)
+        self._problems.set(IGNORE_FILE, problem)
+        self._next.everything = True
+        self._wake.set()
+
+
+def _is_scrap(path: str) -> bool:
+    """Whether the name alone says that it is no note, so that what editors do on the way wakes nobody."""
+    name = path.rpartition("/")[2]
+    return name.startswith(".") and name != IGNORE_FILE

@@ -1,0 +1,186 @@
+"""Undo: takes a run back, and every run that followed from it, and keeps what people wrote since.
+
+An undo is a run of its own, so an undo of an undo brings back what the first one took, and so on to any depth.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import zip_longest
+
+from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, ParachuteError
+from parachuted.events import Bus
+from parachuted.history.operation import Operation, in_force, new_act
+from parachuted.history.revert import RefuseText, RevertResult, refuse_nothing, revert, revert_move
+from parachuted.history.run_account import RUNNING, causes_of, has_ended
+from parachuted.processes.uninterrupted import run_uninterrupted
+from parachuted.vault import UNDO, Author, History, ObjectStore, Store, VaultPath, Write, place_of, printable
+
+_BEYOND = "what this run and those that followed wrote is now, in part, where you may not write; nothing was undone"
+
+
+def _anywhere(_path: str) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoResult:
+    """What was taken back: the runs, newest first, the files changed by that, and, by file, later texts that were kept.
+
+    `undo` is the undo's own run.
+    """
+
+    runs: tuple[str, ...]
+    paths: tuple[str, ...]
+    kept: Mapping[str, tuple[str, ...]]
+    undo: str
+
+
+class Undo:
+    """Takes runs back. An undo is a person's act and wakes nobody: who watched has seen both texts."""
+
+    def __init__(
+        self, *, store: Store, objects: ObjectStore, history: History, bus: Bus, clock: Callable[[], datetime],
+        notice: Callable[[Iterable[str]], Awaitable[None]],
+    ) -> None:  # fmt: skip
+        self._store, self._objects, self._history, self._bus = store, objects, history, bus
+        self._clock, self._notice = clock, notice
+        self._turn = asyncio.Lock()
+
+    async def undo(
+        self, run: str, *, may_write: Callable[[str], bool] = _anywhere, refuse: RefuseText = refuse_nothing
+    ) -> UndoResult:  # fmt: skip
+        """Take back a run and what followed from it, but for what was taken back before. One at a time.
+
+        `may_write` is asked of each file, where it was written and where it is now, before anything is done: ActRefusedError where it
+        says no. A file whose text `refuse` raises for stays as it is, and is told as kept.
+        Raises NotFoundError when there is no such run, EditRefusedError when it was undone already or is not over.
+        """
+        async with self._turn:
+            act, reverted = await run_uninterrupted(self._take_back, run, may_write, refuse)
+            await self._notice([item.path for item in reverted if item.changed])
+        undone = UndoResult(
+            runs=act.takes_back,
+            paths=tuple(dict.fromkeys(printable(item.path) for item in reverted if item.changed)),
+            kept=_kept(reverted),
+            undo=act.run,
+        )
+        kept = {path: list(texts) for path, texts in undone.kept.items()}
+        self._bus.publish(
+            "run.undone", run=run, runs=list(undone.runs), paths=list(undone.paths), kept=kept, undo=act.run
+        )  # fmt: skip
+        return undone
+
+    def _take_back(
+        self, run: str, may_write: Callable[[str], bool] = _anywhere, refuse: RefuseText = refuse_nothing
+    ) -> tuple[Operation, list[RevertResult]]:  # fmt: skip
+        """All of it, in one thread: what is written is not done by halves when the caller goes."""
+        followed = self.followed(run)
+        names = [str(one["id"]) for one in followed]
+        places = {place for write in self._writes_of(names) for place in (write.path, self._place_of(write)) if place is not None}
+        if not all(map(may_write, places)):
+            raise ActRefusedError(_BEYOND)
+        is_redo = bool(followed[0].get("takes_back")) if followed else False
+        reason = f"{'did again what was undone with' if is_redo else 'took back'} {run}"
+        act = new_act(UNDO, self._clock(), watcher=str(followed[-1]["watcher"]), reason=reason, takes_back=names)
+        act.begin(self._history)
+        reverted = self.take_back(names, act.author, may_write, refuse)
+        for one in followed:
+            in_force(self._history, one, {"at": self._clock().isoformat(), "with": run, "run": act.run})
+        more = f" and {len(names) - 1} that followed from it" if len(names) > 1 else ""
+        kept = ", ".join(_kept(reverted))
+        quotes = [*(str(one["watcher"]) for one in followed), *(printable(item.path) for item in reverted)]
+        reason = f"{reason}{more}{f'; kept later texts in {kept}' if kept else ''}"
+        act.end(self._history, self._objects, self._clock(), reason, quotes=quotes)
+        return act, reverted
+
+    def take_back(
+        self, runs: Iterable[str], author: Author | None = None, may_write: Callable[[str], bool] = _anywhere,
+        refuse: RefuseText = refuse_nothing,
+    ) -> list[RevertResult]:  # fmt: skip
+        """Revert every write of these runs, the newest first; what cannot be reverted is told as kept. Blocks on the disk."""
+        by = author or Author(by=UNDO)
+        return [item for came, gone in _steps(self._writes_of(runs)) for item in self._revert(came, gone, by, may_write, refuse)]
+
+    def _writes_of(self, runs: Iterable[str]) -> list[Write]:
+        """The newest first."""
+        return sorted((write for run in runs for write in self._history.writes_by(run)), key=lambda write: -write.id)
+
+    def _revert(
+        self, write: Write, gone: Write | None, author: Author, may_write: Callable[[str], bool], refuse: RefuseText
+    ) -> Sequence[RevertResult]:  # fmt: skip
+        try:
+            if gone is not None:
+                return revert_move(write, gone, self._store, author, refuse=refuse)
+            place = self._place_of(write)
+            if place is None:
+                return [RevertResult(path=VaultPath(write.path), changed=False, kept=("the file is gone, and another one has its name",))]
+            if not may_write(place):  # it was moved in this very moment
+                return [RevertResult(path=VaultPath(write.path), changed=False)]
+            return [revert(write, self._store, self._objects, author, at=place, refuse=refuse)]
+        except ParachuteError as error:
+            return [RevertResult(path=VaultPath(write.path), changed=False, kept=(error.message,))]
+
+    def _place_of(self, write: Write) -> VaultPath | None:
+        """Where the file is now; None: nowhere, and another one has its name."""
+        if write.after is None:
+            return VaultPath(write.path)
+        place = place_of(self._history, write)
+        return VaultPath(place) if place is not None else None
+
+    def followed(self, run: str) -> list[dict[str, object]]:
+        """The run and all that its writes woke, directly or not, newest first. Raises as `undo` does."""
+        document = self._history.run(run)
+        if document is None:
+            raise NotFoundError(f"there is no run {run}; `parachute runs` lists them")
+        if document["undone"]:
+            undone: Mapping[str, object] = document["undone"]  # type: ignore[assignment]
+            back = f"; `parachute undo {undone['run']}` brings it back" if "run" in undone else ""
+            raise EditRefusedError(f"the run {run} has been undone already{back}")
+        cascade = cascade_of(document, self._history)
+        at_work = [str(one["id"]) for one in cascade if one["outcome"] == RUNNING or (one["id"] == run and not has_ended(one))]
+        if at_work:
+            raise EditRefusedError(f"an agent is still at work in {', '.join(at_work)}; undo {run} when that is over")
+        return [one for one in cascade if has_ended(one) and not one["undone"]]
+
+
+def cascade_of(document: Mapping[str, object], history: History) -> list[dict[str, object]]:
+    """The document's run and those that it led to, newest first. Clocks may have been set, so their order by name says nothing."""
+    related = history.runs_of_causes(causes_of(document))
+    children: dict[str, list[str]] = {}
+    for one in related:
+        for parent in one["parents"]:  # type: ignore[attr-defined]
+            children.setdefault(str(parent), []).append(str(one["id"]))
+    taken, waiting = {str(document["id"])}, [str(document["id"])]
+    while waiting:
+        found = [child for child in children.get(waiting.pop(), ()) if child not in taken]
+        taken.update(found)
+        waiting += found
+    cascade = [one for one in related[::-1] if str(one["id"]) in taken]
+    return cascade if any(one["id"] == document["id"] for one in cascade) else [*cascade, dict(document)]
+
+
+def _steps(writes: Sequence[Write]) -> Iterator[tuple[Write, Write | None]]:
+    """The writes, newest first; the two of a move as one step: where the file came to, and where it was."""
+    passed: set[int] = set()
+    for write, earlier in zip_longest(writes, writes[1:]):
+        if write.id in passed:
+            continue
+        is_move = write.operation == "Move" and earlier is not None and earlier.operation == "Move" and earlier.id == write.id - 1
+        if is_move and earlier is not None and (earlier.after, earlier.before) == (write.before, write.after):
+            passed.add(earlier.id)
+            yield earlier, write
+        else:
+            yield write, None
+
+
+def _kept(reverted: Iterable[RevertResult]) -> dict[str, tuple[str, ...]]:
+    kept: dict[str, tuple[str, ...]] = {}
+    for item in reverted:
+        if item.kept:
+            path = printable(item.path)
+            kept[path] = tuple(dict.fromkeys([*kept.get(path, ()), *item.kept]))
+    return kept

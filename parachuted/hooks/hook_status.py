@@ -1,0 +1,49 @@
+"""Listed: what a person is shown of a hook, and of what went wrong with one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from parachuted.hooks.hook import Hook
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookStatus:
+    """A hook as it stands: `problem` is why it does not run, `claude` is Claude Code's name for its event; the times are of this life."""
+
+    hook: Hook
+    claude: str | None
+    blocking: bool
+    problem: str | None = None
+    runs: int = 0
+    failures: int = 0
+    last_ms: float | None = None
+    slowest_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookError:
+    """Something that went wrong with a hook, when it was told of that event."""
+
+    hook: str
+    message: str
+    timestamp: datetime
+    event: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class HookCounts:
+    """How often a hook has run, and how long it took."""
+
+    runs: int = 0
+    failures: int = 0
+    last_ms: float | None = None
+    slowest_ms: float | None = None
+
+    def count(self, took_ms: float, *, is_failure: bool) -> None:
+        """One more run."""
+        self.runs += 1
+        self.failures += is_failure
+        self.last_ms = took_ms
+        self.slowest_ms = max(took_ms, self.slowest_ms or 0.0)

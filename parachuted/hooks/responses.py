@@ -1,0 +1,207 @@
+"""Shown: hooks, their runs and trials as the documents that the API answers and the command prints."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from typing_extensions import TypedDict
+
+from parachuted.events.catalog import CATALOG
+from parachuted.hooks.hook_status import HookError, HookStatus
+from parachuted.hooks.idle import OfferedTools, why_idle
+from parachuted.hooks.run_recorder import HookRunRecord
+from parachuted.hooks.trials import HookTrial
+from parachuted.times import Time, time_of
+
+_ELSEWHERE = "it does not run; `parachute hooks list`, on its machine, says why"
+
+
+class HookResponse(TypedDict):
+    """A hook. `problem`: why it does not run; `idle`: why nothing ever asks for it to. Times are of this life of the daemon.
+
+    `command`: for those who may administer.
+    """
+
+    name: str
+    events: list[str]
+    blocking: bool
+    description: str | None
+    claude: str | None
+    source: Literal["settings", "script"]
+    matcher: str | None
+    condition: str | None
+    is_async: bool
+    timeout_s: float
+    command: str | None
+    problem: str | None
+    idle: str | None
+    runs: int
+    failures: int
+    last_ms: float | None
+    slowest_ms: float | None
+
+
+class HooksHealthResponse(TypedDict):
+    """How hooks do."""
+
+    recent_errors_count: int
+
+
+class HooksResponse(TypedDict):
+    """The hooks that are in force. `problems`: what is wrong with the files in which they are declared."""
+
+    hooks: list[HookResponse]
+    health: HooksHealthResponse
+    problems: list[str]
+
+
+class HookErrorResponse(TypedDict):
+    """A hook that failed; server and app never agreed on two of the names, so all four are there."""
+
+    hook: str
+    hook_name: str
+    message: str
+    error: str
+    timestamp: Time
+
+
+class HookErrorsResponse(TypedDict):
+    """The latest failures of hooks, the newest first."""
+
+    errors: list[HookErrorResponse]
+
+
+class HookRunResponse(TypedDict):
+    """A run of a hook. `decision`: what its answer came to; `strays`: how many processes it left behind, which were ended."""
+
+    id: str
+    hook: str
+    event: str
+    at: Time
+    decision: str
+    exit_code: int | None
+    timed_out: bool
+    problem: str | None
+    took_ms: float
+    strays: int
+
+
+class HookRunDetailResponse(HookRunResponse):
+    """The same with what went in and what came out, each at most 64 KB; `cut` names those that were longer."""
+
+    stdin: str
+    stdout: str
+    stderr: str
+    cut: list[Literal["stdin", "stdout", "stderr"]]
+
+
+class HookRunsResponse(TypedDict):
+    """The latest runs, the newest first."""
+
+    runs: list[HookRunResponse]
+
+
+class HookTrialResponse(TypedDict):
+    """What came of trying an event's hooks. `passed_over`: those whose matcher does not mean this occurrence."""
+
+    event: str
+    allowed: bool
+    runs: list[HookRunDetailResponse]
+    passed_over: list[str]
+
+
+class ApproveHooksResponse(TypedDict):
+    """The scripts that may run as they are now, and could not before."""
+
+    approved: list[str]
+
+
+class HookEventResponse(TypedDict):
+    """An event that hooks may be for."""
+
+    name: str
+    claude: str | None
+    may_block: bool
+    tells: str
+    fields: list[str]
+
+
+def show_hook(listed: HookStatus, *, is_whole: bool, offered: OfferedTools | None = None) -> HookResponse:
+    """`is_whole`: with what is run and where it lies, which may be on a line with somebody's secret."""
+    hook = listed.hook
+    return {
+        "name": hook.id,
+        "events": [hook.event],
+        "blocking": listed.blocking,
+        "description": hook.description,
+        "claude": listed.claude,
+        "source": hook.source,
+        "matcher": hook.matcher,
+        "condition": hook.condition,
+        "is_async": hook.is_async,
+        "timeout_s": hook.timeout_s,
+        "command": hook.shown if is_whole else None,
+        "problem": listed.problem if is_whole or listed.problem is None else _ELSEWHERE,
+        "idle": why_idle(hook, offered),
+        "runs": listed.runs,
+        "failures": listed.failures,
+        "last_ms": listed.last_ms,
+        "slowest_ms": listed.slowest_ms,
+    }
+
+
+def show_error(error: HookError) -> HookErrorResponse:
+    """A failure, under all the names that are read."""
+    return {
+        "hook": error.hook,
+        "hook_name": error.hook,
+        "message": error.message,
+        "error": error.message,
+        "timestamp": time_of(error.timestamp),
+    }
+
+
+def show_run(record: HookRunRecord) -> HookRunResponse:
+    """A run without its texts."""
+    return {
+        "id": record.id,
+        "hook": record.hook,
+        "event": record.event,
+        "at": time_of(record.at),
+        "decision": record.decision,
+        "exit_code": record.exit_code,
+        "timed_out": record.timed_out,
+        "problem": record.problem,
+        "took_ms": record.took_ms,
+        "strays": record.strays,
+    }
+
+
+def show_whole_run(record: HookRunRecord) -> HookRunDetailResponse:
+    """A run with its texts."""
+    cut: list[Literal["stdin", "stdout", "stderr"]] = []
+    if record.is_stdin_cut:
+        cut.append("stdin")
+    if record.is_stdout_cut:
+        cut.append("stdout")
+    if record.is_stderr_cut:
+        cut.append("stderr")
+    return {**show_run(record), "stdin": record.stdin, "stdout": record.stdout, "stderr": record.stderr, "cut": cut}
+
+
+def show_trial(trial: HookTrial) -> HookTrialResponse:
+    """What came of trying hooks."""
+    return {
+        "event": trial.event,
+        "allowed": trial.allowed,
+        "runs": [show_whole_run(run) for run in trial.runs],
+        "passed_over": list(trial.passed_over),
+    }
+
+
+def show_events() -> list[HookEventResponse]:
+    """Every event that hooks may be for, those that may be stopped last."""
+    return [
+        {"name": kind.name, "claude": kind.claude or None, "may_block": kind.blocks, "tells": kind.tells, "fields": list(kind.fields)}
+        for kind in sorted(CATALOG.values(), key=lambda kind: (kind.blocks, kind.name))
+    ]

@@ -1,0 +1,74 @@
+"""Writes: hooks are asked before the vault is written, by the thread that is about to write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from parachuted.errors import HookRefusedError
+from parachuted.hooks.decision import HookDecision
+from parachuted.hooks.hook_event import HookEvent
+from parachuted.hooks.told import module_of, told_cause, told_data
+from parachuted.vault import WriteIntent, printable
+
+EVENT = "write.before"
+
+
+class ThreadHooks(Protocol):
+    """The hooks, as a writing thread asks them."""
+
+    def wants(self, event: str) -> bool:
+        """Whether there is a hook for that event."""
+
+    def ask_from_thread(self, occurrence: HookEvent, loop: asyncio.AbstractEventLoop) -> HookDecision:
+        """Run the hooks that it concerns on the loop, and wait for what they say."""
+
+
+class WriteHooks:
+    """What the store asks. Nobody is asked before `begin`: what a start puts right was agreed to in an earlier life."""
+
+    def __init__(
+        self, hooks: ThreadHooks, *, vault: Path, loop: asyncio.AbstractEventLoop, clock: Callable[[], datetime],
+        root_of: Callable[[str], str | None] = lambda _cause: None,
+    ) -> None:  # fmt: skip
+        """`root_of`: the file that a cause began with, called in the writing thread."""
+        self._hooks, self._vault, self._loop, self._clock, self._root_of = hooks, vault, loop, clock, root_of
+        self._has_begun = False
+
+    def begin(self) -> None:
+        """From now on hooks are asked. The loop must be free to run them."""
+        self._has_begun = True
+
+    def is_asked(self) -> bool:
+        """Whether any hook wants to know of writes."""
+        return self._has_begun and self._hooks.wants(EVENT)
+
+    def ask(self, intent: WriteIntent) -> None:
+        """Put a write to the hooks. Raises HookRefusedError with their words."""
+        decision = self._hooks.ask_from_thread(self._occurrence(intent), self._loop)
+        if not decision.allowed:
+            raise HookRefusedError(f"a hook refused the write to {printable(intent.path)}, so nothing was written: {decision.reason}")
+
+    def _occurrence(self, intent: WriteIntent) -> HookEvent:
+        author, units = intent.author, list(intent.units())
+        data: dict[str, object] = {
+            "path": printable(intent.path),
+            "from": printable(intent.source) if intent.source is not None else None,
+            "actor": author.by,
+            "run": author.run,
+            "causes": list(author.causes),
+            "operation": intent.operation,
+            "base": intent.base,
+            "digest": intent.digest,
+            "sections": units,
+            "frontmatter": intent.frontmatter(),
+        }
+        root = self._root_of(author.causes[0]) if author.causes else None
+        return HookEvent(
+            event=EVENT, at=self._clock(), vault=self._vault, module=module_of(author.by), session_id=author.run,
+            data=told_data(data, self._vault), cause=told_cause(author.causes, actor=author.by, run=author.run, root=root),
+            diff={"text": intent.diff(), "changed": units},
+        )  # fmt: skip

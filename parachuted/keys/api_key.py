@@ -1,0 +1,142 @@
+"""Key: one entry of keys.yaml, of which the key itself is never kept: only its SHA-256."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeGuard
+
+from parachuted.keys.document import KeyFileValue
+from parachuted.keys.path_globs import PathGlob
+from parachuted.keys.scopes import CAPABILITIES, Identity, Scope
+
+_HASH = re.compile(r"sha256:[0-9a-f]{64}")
+_MODULE = re.compile(r"\*|[a-z][a-z0-9_-]{0,63}")
+_MOST_NAME = 100
+_FIELDS = frozenset({"id", "key_hash", "name", "created", "last_used", "expires", "scopes"})
+_SCOPE_FIELDS = frozenset({"module", "capabilities", "paths"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    """A key that was given out. `key_hash` is `sha256:` and 64 hexadecimal digits; `expires` None: never."""
+
+    id: str
+    key_hash: str
+    name: str
+    scopes: tuple[Scope, ...]
+    created: datetime | None = None
+    last_used: datetime | None = None
+    expires: datetime | None = None
+
+    def is_over(self, now: datetime) -> bool:
+        """Whether it has expired."""
+        return self.expires is not None and self.expires <= now
+
+    def identity(self) -> Identity:
+        """Who asks when this key is shown."""
+        return Identity(kind="key", id=self.id, name=self.name, scopes=self.scopes)
+
+
+def hash_of(key: str) -> str:
+    """What is kept of a key."""
+    return f"sha256:{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def parse_key(entry: KeyFileValue) -> ApiKey:
+    """The key that an entry declares. Raises ValueError, with the reason, for what is not understood wholly: such a key opens nothing."""
+    if not isinstance(entry, dict):
+        raise ValueError("it is no entry of names and values")  # noqa: TRY004  what is wrong is the text
+    if unknown := sorted(set(entry) - _FIELDS):
+        raise ValueError(f"{unknown[0][:80]!r} means nothing")
+    kept = entry.get("key_hash")
+    if not isinstance(kept, str) or not _HASH.fullmatch(kept):
+        raise ValueError("key_hash should be sha256: and 64 hexadecimal digits")
+    scopes = entry.get("scopes")
+    if not isinstance(scopes, list):
+        raise ValueError("scopes should be a list")  # noqa: TRY004
+    return ApiKey(
+        id=_text(entry, "id") or f"k_{kept[7:19]}",
+        key_hash=kept,
+        name=_text(entry, "name") or "unnamed",
+        scopes=tuple(parse_scope(scope) for scope in scopes),
+        created=_time(entry, "created"),
+        last_used=_time(entry, "last_used"),
+        expires=_time(entry, "expires"),
+    )
+
+
+def parse_scope(scope: object) -> Scope:
+    """One scope. Raises ValueError, with the reason."""
+    if not isinstance(scope, Mapping):
+        raise ValueError("a scope should have a module and capabilities")  # noqa: TRY004
+    if unknown := sorted(str(name) for name in set(scope) - _SCOPE_FIELDS):
+        raise ValueError(f"{unknown[0][:80]!r} means nothing in a scope")
+    module, capabilities, paths = scope.get("module"), scope.get("capabilities"), scope.get("paths")
+    if not isinstance(module, str) or not _MODULE.fullmatch(module):
+        raise ValueError("module should be the name of one, or *")
+    allowed = frozenset(one for one in CAPABILITIES if _is_texts(capabilities) and one in capabilities)
+    if not _is_texts(capabilities) or not allowed or allowed != set(capabilities):
+        raise ValueError(f"capabilities of {module} should be some of {', '.join(CAPABILITIES)}")
+    if "paths" not in scope:
+        return Scope(module=module, capabilities=allowed)
+    if not _is_texts(paths):
+        raise ValueError(f"paths of {module} should be a list of patterns")
+    return Scope(module=module, capabilities=allowed, paths=tuple(map(PathGlob, paths)))
+
+
+def scope_document(scope: Scope) -> dict[str, object]:
+    """A scope as it is written."""
+    document: dict[str, object] = {"module": scope.module, "capabilities": [one for one in CAPABILITIES if one in scope.capabilities]}
+    return document if scope.paths is None else {**document, "paths": [glob.text for glob in scope.paths]}
+
+
+def key_document(key: ApiKey) -> dict[str, object]:
+    """An entry as it is written."""
+    document: dict[str, object] = {
+        "id": key.id,
+        "key_hash": key.key_hash,
+        "name": key.name,
+        "created": time_text(key.created),
+        "last_used": time_text(key.last_used),
+    }
+    if key.expires is not None:
+        document["expires"] = time_text(key.expires)
+    return {**document, "scopes": [scope_document(scope) for scope in key.scopes]}
+
+
+def time_text(at: datetime | None) -> str | None:
+    """A time to the second, in UTC, as it is written."""
+    return None if at is None else at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def parse_time(text: str) -> datetime:
+    """An ISO 8601 time; without a zone it is UTC. Raises ValueError."""
+    at = datetime.fromisoformat(text)
+    return (at.replace(tzinfo=UTC) if at.tzinfo is None else at).astimezone(UTC)
+
+
+def _text(entry: Mapping[str, KeyFileValue], name: str) -> str | None:
+    value = entry.get(name)
+    if value is not None and (not isinstance(value, str) or not 1 <= len(value) <= _MOST_NAME or not value.isprintable()):
+        raise ValueError(f"{name} should be a text of 1 to {_MOST_NAME} characters")
+    return value
+
+
+def _time(entry: Mapping[str, KeyFileValue], name: str) -> datetime | None:
+    value = entry.get(name)
+    if value is None:
+        if name == "expires" and name in entry:
+            raise ValueError("expires should be a time; without it, the key has no end")
+        return None
+    try:
+        return parse_time(value if isinstance(value, str) else "")
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{name} should be a time, such as 2026-03-01T12:00:00Z") from error
+
+
+def _is_texts(value: object) -> TypeGuard[Sequence[str]]:
+    return isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(one, str) for one in value)

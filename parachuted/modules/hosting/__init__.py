@@ -1,0 +1,1 @@
+"""Hosting: running approved modules, in process or in a host of their own."""

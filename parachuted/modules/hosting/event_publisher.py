@@ -1,0 +1,114 @@
+"""Publishing: what modules say on the bus, under their own names alone, and not in circles."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from parachuted.access.authority import Authority
+from parachuted.access.fields import HOLDS, FieldKind, fits
+from parachuted.errors import ActRefusedError, ModuleFailedError
+from parachuted.events import CATALOG, CORE, FACTS, Bus, Event, EventKind
+from parachuted.modules.registry.manifest import Manifest
+from parachuted.modules.results import to_json
+from parachuted.vault import WriteResult
+
+MOST_BYTES = 256 * 1024
+_MOST_WRITES = 10_000
+_CAUSES = "causes"
+_KINDS = f"the kinds are {', '.join(FieldKind)}"
+
+
+class EventPublisher:
+    """Tells what modules publish, and knows on whose behalf each event was told: what a module does because of an event follows from it."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._names: dict[str, set[str]] = {}
+        self._told: dict[int, Authority] = {}
+        self._written: OrderedDict[tuple[str, str | None], int] = OrderedDict()
+
+    def declare(self, manifest: Manifest) -> None:
+        """Carry the events that the module's manifest says it publishes, until it is withdrawn. Raises ModuleFailedError."""
+        module = manifest.name
+        for name, fields in manifest.publishes.items():
+            kind = EventKind(
+                name=name, tells=f"The module {module} says so.", fields={**fields, _CAUSES: FieldKind.IDS}, publisher=module
+            )  # fmt: skip
+            try:
+                self._bus.declare(kind)
+            except ValueError as error:
+                raise ModuleFailedError(str(error)) from error
+            self._names.setdefault(module, set()).add(name)
+
+    def publish(self, module: str, event: str, data: Mapping[str, object], authority: Authority) -> None:
+        """Tell the event. Raises ActRefusedError for another's name, for what was not declared, for too much, and for a circle."""
+        first = event.partition(".")[0]
+        if first != module or first in CORE:
+            raise ActRefusedError(f"the module {module} may publish events whose name begins with {module}. and not {event[:80]}")
+        plain = to_json(data)
+        if not isinstance(plain, dict) or len(json.dumps(plain)) > MOST_BYTES:
+            raise ActRefusedError(f"{event[:80]} carries more than {MOST_BYTES} bytes; publish the path of a note instead")
+        _refuse_undeclared(FACTS.get(event) or self._bus.declared.get(event), event, plain)
+        authority.check_circle(event[:80])
+        self._told[self._bus.last_id + 1] = authority
+        self._bus.publish(event, **plain)
+
+    def wrote(self, written: WriteResult, authority: Authority) -> None:
+        """A module has written that: the event that tells of it follows from what led the module to it."""
+        if not authority.events:
+            return
+        self._written[(written.path, written.after)] = authority.events
+        if len(self._written) > _MOST_WRITES:
+            self._written.popitem(last=False)
+
+    def told(self, event: Event) -> Authority:
+        """What led to that event. Asked once, when it is told."""
+        found = self._told.pop(event.id, None)
+        if found is not None:
+            return found
+        path, digest, causes, run = (event.data.get(name) for name in ("path", "digest", _CAUSES, "run"))
+        return Authority(
+            causes=tuple(map(str, causes)) if isinstance(causes, list | tuple) else (),
+            runs=(run,) if isinstance(run, str) else (),
+            events=self._written.pop((str(path), digest if isinstance(digest, str) else None), 0),
+        )
+
+    def withdraw(self, module: str) -> None:
+        """The module is gone, and with it the names that only it had."""
+        for name in self._names.pop(module, ()):
+            self._bus.withdraw(name)
+
+
+def _refuse_undeclared(kind: EventKind | None, event: str, data: Mapping[str, object]) -> None:
+    """Raises ActRefusedError, with the line to write, for an event or a field that is not declared, or a value that is not of its kind."""
+    if kind is None:
+        fields = ", ".join(f"{_name(name)}: {_likely(name, value)}" for name, value in data.items() if name != _CAUSES)
+        raise ActRefusedError(
+            f"{event[:80]} is not declared; write below `publishes:` in manifest.yaml: `{event[:80]}: {{{fields}}}` ({_KINDS})"
+        )
+    for name, value in data.items():
+        field = kind.fields.get(name)
+        if field is None and event in CATALOG:
+            raise ActRefusedError(f"{event} has no field {_name(name)}; it has {', '.join(kind.fields)}")
+        if field is None:
+            raise ActRefusedError(
+                f"{event} has no field {_name(name)}; add `{_name(name)}: {_likely(name, value)}` to `{event}` below `publishes:` in "
+                f"manifest.yaml ({_KINDS})"
+            )
+        if not fits(field, value):
+            raise ActRefusedError(f"the field {name} of {event} is declared as {field}, which holds {HOLDS[field]}; this is none")
+
+
+def _likely(name: str, value: object) -> FieldKind:
+    """The kind that such a field has, most likely; where that cannot be said, the one that fewest hear."""
+    by_name = {"path": FieldKind.PATH, "paths": FieldKind.PATHS, "id": FieldKind.ID, "ids": FieldKind.IDS}
+    guessed = by_name.get(name.rpartition("_")[2])
+    if guessed is not None and fits(guessed, value):
+        return guessed
+    return next((kind for kind in (FieldKind.FLAG, FieldKind.NUMBER) if value is not None and fits(kind, value)), FieldKind.FREE)
+
+
+def _name(name: str) -> str:
+    return name[:80] if name.isidentifier() else repr(name[:80])

@@ -1,0 +1,310 @@
+"""In process: a module whose code runs in the daemon's own process, behind a wall.
+
+What it raises, however long it waits and whatever it begins ends at the wall and is told of as that module's. What kills or blocks the
+process is not held: for that, a module has a process of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar, cast
+
+from parachuted.access.authority import NOBODY, Authority, acting
+from parachuted.errors import ModuleFailedError, ParachuteError
+from parachuted.modules.declare import is_offered
+from parachuted.modules.hosting.loading import load_class, unload
+from parachuted.modules.hosting.running_module import CALL_LIMIT_S, NOTHING
+from parachuted.modules.hosting.task_owner import OverdueError, TaskOwner, claim_tasks, traceback_of
+from parachuted.modules.module import Module, is_every_modules
+from parachuted.modules.registry.approved import ApprovedModule
+from parachuted.modules.registry.arguments import plan
+from parachuted.modules.registry.code_inspection import found_in_copy, unshown
+from parachuted.modules.registry.declaration import DeclaredError, ModuleDeclaration, describe, resolve_handler
+from parachuted.modules.results import Response, to_json
+from parachuted.modules.services import Services
+
+log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+BEGIN_LIMIT_S = 10.0
+DISABLE_LIMIT_S = 2.0
+_IMPORT = "the import"
+_BACKGROUND = "in the background"
+
+
+class InProcessHost:
+    """One trusted module at work in this process. All on the event loop, but the loading of its code."""
+
+    def __init__(
+        self, approved: ApprovedModule, services: Services, *, begin_limit_s: float = BEGIN_LIMIT_S, most_tasks: int = 1000
+    ) -> None:
+        self._approved = approved
+        self._services = services
+        self._begin_limit_s = begin_limit_s
+        self._name = approved.name
+        self._owner = TaskOwner(approved.name, self._failed_unseen, most_tasks=most_tasks)
+        self._problems: dict[str, str] = {}
+        self._handlers: dict[str, _Handler] = {}
+        self._module: Module | None = None
+        self._declared: ModuleDeclaration | None = None
+        self._interfaces: Mapping[str, object] = {}
+        self._is_enabled = False
+
+    @property
+    def declared(self) -> ModuleDeclaration:
+        """What it declares."""
+        if self._declared is None:
+            raise ModuleFailedError(f"the module {self._name} is not loaded; `parachute modules status` says why")
+        return self._declared
+
+    @property
+    def problem(self) -> str | None:
+        """What failed last and has not gone well since."""
+        return next(reversed(self._problems.values()), None)
+
+    @property
+    def limits(self) -> None:
+        """It has no process of its own."""
+        return
+
+    def blame(self, subject: str, problem: str) -> None:
+        """Hold something against the module that was seen from outside: it stays until the module is begun anew."""
+        self._problems.pop(subject, None)
+        self._problems[subject] = problem
+
+    async def start(self) -> None:
+        """Load, describe, construct, enable."""
+        claim_tasks(asyncio.get_running_loop())
+        own, limit_s = Authority(), self._begin_limit_s
+        try:
+            made, self._declared = await self._walled(_IMPORT, _in_thread(self._load, self._name), limit_s, own)
+            self._module = await self._walled("the constructor", self._construct(made), limit_s, own)
+            self._is_enabled = True
+            await self._walled("on_enable", self._module.on_enable(), limit_s, own)
+            found = await self._walled("interfaces", _awaited(self._module.interfaces), limit_s, own)
+            named = dict(found) if isinstance(found, Mapping) else {}
+            self._interfaces = {name: named.get(name, self._module) for name in self.declared.provides}
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Disable, then end all that it began, and forget its code."""
+        if self._module is not None and self._is_enabled:
+            self._is_enabled = False
+            with contextlib.suppress(ModuleFailedError):  # told of in `problem`
+                await self._walled("on_disable", self._module.on_disable(), DISABLE_LIMIT_S, Authority())
+        stubborn = await self._owner.end()
+        if stubborn:
+            self.blame("stop", f"{len(stubborn)} of its tasks do not end when they are cancelled ({', '.join(stubborn[:5])})")
+            log.error("a module's tasks do not end", extra={"of": self._name, "tasks": stubborn})
+        self._module, self._interfaces = None, {}
+        self._handlers.clear()
+        unload(self._name, self._approved.tree)
+
+    async def call(
+        self,
+        handler: str,
+        arguments: Mapping[str, object],
+        *,
+        path: Mapping[str, str] = NOTHING,
+        query: Mapping[str, str | list[str]] = NOTHING,
+        timeout_s: float = CALL_LIMIT_S,
+        authority: Authority = NOBODY,
+    ) -> object:
+        """Call a route's or a tool's handler."""
+        found = self._handler(handler)
+        bound = found.arguments.bind(path, query, arguments)
+        return await self._walled(handler, _answer(found.function, bound), timeout_s, authority, has_caller=True)
+
+    async def tell(
+        self, handler: str, data: Mapping[str, object], *, timeout_s: float = CALL_LIMIT_S, authority: Authority = NOBODY
+    ) -> None:  # fmt: skip
+        """Call an event's or a schedule's handler."""
+        found = self._handler(handler)
+        await self._walled(handler, _awaited(found.function, **found.arguments.bind_data(data)), timeout_s, authority)
+
+    async def stream(
+        self,
+        handler: str,
+        arguments: Mapping[str, object],
+        *,
+        path: Mapping[str, str] = NOTHING,
+        query: Mapping[str, str | list[str]] = NOTHING,
+        authority: Authority = NOBODY,
+    ) -> AsyncIterator[object]:
+        """What a streaming handler yields. It runs as the module's own task and is one item ahead at most."""
+        found = self._handler(handler)
+        pour = _Pour()
+        bound = found.arguments.bind(path, query, arguments)
+        with acting(authority):
+            task = self._owner.begin(pour.run(cast("AsyncGenerator[object, None]", found.function(**bound))))
+        try:
+            async for item in pour.items(task):
+                yield item
+        finally:
+            task.cancel()
+        await self._walled(handler, _awaited(lambda: task), CALL_LIMIT_S, authority, has_caller=True)
+
+    def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
+        """The object that it provides, each of its methods within the wall."""
+        found = self._interfaces.get(name)
+        return None if found is None or not self._is_enabled else _Walled(name, found, self._walled, authority)
+
+    def _load(self) -> tuple[type[Module], ModuleDeclaration]:
+        approved = self._approved
+        made = load_class(approved.copy, approved.name, approved.manifest, approved.import_paths, tree=approved.tree)
+        declared = describe(made, approved.manifest)
+        if wrong := unshown(declared, approved.manifest, found_in_copy(approved.copy)):
+            unload(approved.name, approved.tree)
+            raise DeclaredError(wrong)
+        return made, declared
+
+    async def _construct(self, made: type[Module]) -> Module:
+        return made(self._services)
+
+    def _handler(self, name: str) -> _Handler:
+        if self._module is None:
+            raise ModuleFailedError(f"the module {self._name} is not running; `parachute modules status` says why")
+        if name not in self._handlers:
+            self._handlers[name] = _Handler(resolve_handler(self._module, name))
+        return self._handlers[name]
+
+    async def _walled(
+        self, what: str, work: Coroutine[Any, Any, Result], timeout_s: float, authority: Authority, *, has_caller: bool = False
+    ) -> Result:  # fmt: skip
+        """Run the module's code on that authority. What fails is kept as the problem and raised as ModuleFailedError.
+
+        `has_caller`: a named error is the answer of whoever called, and not the module's failure.
+        """
+        try:
+            with acting(authority):
+                result = await self._owner.run(work, timeout_s)
+        except OverdueError as error:
+            raise self._failed(what, f"{what} was not done after {timeout_s:g} s, and was ended") from error
+        except ModuleFailedError as error:
+            raise self._failed(what, str(error).rstrip() if what is _IMPORT else traceback_of(error), error) from error
+        except ParachuteError as error:  # such as: what it asked of the vault could not be done
+            if not has_caller:
+                raise self._failed(what, traceback_of(error), error) from error
+            self._problems.pop(what, None)
+            raise
+        except Exception as error:  # a module's callback
+            raise self._failed(what, traceback_of(error), error) from error
+        self._problems.pop(what, None)
+        return result
+
+    def _failed(self, what: str, problem: str, error: Exception | None = None) -> ModuleFailedError:
+        """Keep and log the whole; the error, which may reach anyone who calls, tells where to look."""
+        self.blame(what, problem)
+        last = problem.rpartition("\n")[2]
+        log.warning("a module failed", exc_info=error, extra={"of": self._name, "in": what, "problem": last})
+        return ModuleFailedError(f"the module {self._name} failed in {what}; `parachute modules status {self._name}` shows how")
+
+    def _failed_unseen(self, problem: str) -> None:
+        self._failed(_BACKGROUND, problem)
+
+
+class _Handler:
+    """A function of the module's, and what it takes."""
+
+    __slots__ = ("arguments", "function")
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self.function = function
+        self.arguments = plan(function)
+
+
+class _Walled:
+    """An object of the module's in other modules' hands: the methods that it declares for that interface, each within the wall."""
+
+    def __init__(self, name: str, found: object, walled: Callable[..., Awaitable[object]], authority: Authority) -> None:
+        self._name, self._found, self._call, self._authority = name, found, walled, authority
+
+    def __getattr__(self, method: str) -> Callable[..., Awaitable[object]]:
+        is_offered_here = is_offered(self._found, self._name, method) and not is_every_modules(method, self._found)
+        if method.startswith("_") or not is_offered_here:
+            raise AttributeError(f"{self._name} has no method {method}: whoever provides it declares one by @interface({self._name!r})")
+        function = getattr(self._found, method)
+
+        async def call(*args: object, **kwargs: object) -> object:
+            inspect.signature(function).bind(*args, **kwargs)  # the caller's mistake, if it is one
+            work = _awaited(function, *args, **kwargs)
+            return await self._call(f"{self._name}.{method}", work, CALL_LIMIT_S, self._authority, has_caller=True)
+
+        return call
+
+
+async def _awaited(function: Callable[..., object], *args: object, **kwargs: object) -> object:
+    result = function(*args, **kwargs)
+    return await result if inspect.isawaitable(result) else result
+
+
+async def _answer(function: Callable[..., object], bound: Mapping[str, object]) -> object:
+    result = await _awaited(function, **bound)
+    if isinstance(result, Response):
+        return replace(result, body=to_json(result.body))
+    return to_json(result)
+
+
+class _Pour:
+    """Carries a generator's items, one at a time, from the module's task to whoever asks for them."""
+
+    def __init__(self) -> None:
+        self._item: list[object] = []
+        self._came, self._went = asyncio.Event(), asyncio.Event()
+
+    async def run(self, source: AsyncGenerator[object, None]) -> None:
+        """The module's side. It goes on when the item was taken."""
+        async with contextlib.aclosing(source):
+            async for item in source:
+                self._went.clear()
+                self._item.append(to_json(item))
+                self._came.set()
+                await self._went.wait()
+
+    async def items(self, task: asyncio.Task[None]) -> AsyncIterator[object]:
+        """The other side, until the task has ended."""
+        task.add_done_callback(lambda _task: self._came.set())
+        while self._item or not task.done():
+            if not self._item:
+                await self._came.wait()
+                self._came.clear()
+                continue
+            yield self._item.pop()
+            self._went.set()
+
+
+async def _in_thread(function: Callable[[], Result], name: str) -> Result:
+    """Run it in a thread of its own, which nobody waits for at exit: code that is imported may never come back."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Result] = loop.create_future()
+
+    def tell(result: Result | None, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(cast("Result", result))
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = function()
+        except Exception as raised:  # noqa: BLE001  a module's code: it goes to whoever waits
+            error = raised
+        except BaseException as raised:  # noqa: BLE001  the same; a future takes no StopIteration, and a loop no SystemExit
+            error = ModuleFailedError(traceback_of(raised))
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(tell, result, error)
+
+    threading.Thread(target=run, name=f"loading {name}", daemon=True).start()
+    return await future

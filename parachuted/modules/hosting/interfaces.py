@@ -1,0 +1,133 @@
+"""Interfaces: which module stands behind a name, and objects that outlive the module that does.
+
+A module may come and go while others hold what they were given. So what they hold is never the provider's object but a `ProvidedInterface`, which
+looks for the provider at each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from parachuted.access.authority import NOBODY, Authority, pass_on
+from parachuted.errors import ActRefusedError, ModuleFailedError
+
+InterfaceLookup: TypeAlias = Callable[[str, Authority], object | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterfaceChoice:
+    """Who serves an interface, who else could, and why it is that one."""
+
+    interface: str
+    provider: str
+    others: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallingModule:
+    """The module of that `name`, which calls an interface. `own` finds on whose behalf it works, `lent` what the other module acts on."""
+
+    name: str = ""
+    own: Callable[[], Authority]
+    lent: Callable[[Authority], Authority]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Offer:
+    rank: int
+    provider: str
+    get: InterfaceLookup
+    is_trusted: bool
+
+
+class Interfaces:
+    """The interfaces there are now. `preferred` says whose to take, by the interface's name, where several modules provide it."""
+
+    def __init__(self, preferred: Mapping[str, str]) -> None:
+        self._preferred = preferred
+        self._offers: dict[str, list[_Offer]] = {}
+
+    def offer(self, provider: str, names: Iterable[str], get: InterfaceLookup, *, rank: int, is_trusted: bool = True) -> None:
+        """Let that module serve these. The lower the rank, the earlier it was approved."""
+        for name in names:
+            offers = self._offers.setdefault(name, [])
+            offers.append(_Offer(rank=rank, provider=provider, get=get, is_trusted=is_trusted))
+            offers.sort(key=lambda one: (one.provider != self._preferred.get(name), one.rank, one.provider))
+
+    def withdraw(self, provider: str) -> None:
+        """Take back all that the module served."""
+        for name in tuple(self._offers):
+            self._offers[name] = [one for one in self._offers[name] if one.provider != provider]
+            if not self._offers[name]:
+                del self._offers[name]
+
+    def get(self, name: str, caller: CallingModule) -> ProvidedInterface | None:
+        """What that caller calls the interface by, or None while nobody provides it."""
+        return ProvidedInterface(name, self.find, caller) if name in self._offers else None
+
+    def provider(self, name: str) -> str:
+        """The module that serves it now, whose name is empty where none does."""
+        return next((one.provider for one in self._offers.get(name, ()) if one.get(name, NOBODY) is not None), "")
+
+    def find(self, name: str, authority: Authority) -> tuple[object, bool] | None:
+        """The provider's own object, whose methods work on that authority, and whether a person trusts the provider."""
+        for one in self._offers.get(name, ()):
+            if (found := one.get(name, authority)) is not None:
+                return found, one.is_trusted
+        return None
+
+    def choices(self) -> list[InterfaceChoice]:
+        """Who serves what."""
+        return [self._choice(name, offers) for name, offers in sorted(self._offers.items())]
+
+    def _choice(self, name: str, offers: list[_Offer]) -> InterfaceChoice:
+        first, *rest = (one.provider for one in offers)
+        preferred = self._preferred.get(name)
+        if first == preferred:
+            reason = "the settings say so"
+        elif preferred is not None:
+            reason = f"the settings say {preferred}, which does not provide it now"
+        else:
+            reason = "it was approved first" if rest else "it is the only one"
+        return InterfaceChoice(interface=name, provider=first, others=tuple(rest), reason=reason)
+
+
+class ProvidedInterface:
+    """An interface in another module's hands. Each method is awaited; it is false once nobody provides the interface any more."""
+
+    def __init__(self, name: str, find: Callable[[str, Authority], tuple[object, bool] | None], caller: CallingModule) -> None:
+        self._name, self._find, self._caller = name, find, caller
+
+    def __bool__(self) -> bool:
+        return self._find(self._name, NOBODY) is not None
+
+    def __repr__(self) -> str:
+        return f"<{self._name}, provided by a module>"
+
+    def __getattr__(self, method: str) -> Callable[..., Awaitable[object]]:
+        if method.startswith("_"):
+            raise AttributeError(f"{self._name} has no {method}: what begins with _ is the provider's own")
+
+        async def call(*args: object, **kwargs: object) -> object:
+            own = self._caller.own()
+            lent = self._caller.lent(own)
+            found = self._find(self._name, lent)
+            if found is None:
+                raise ModuleFailedError(f"nobody provides {self._name} any more; ask get_interface again, which then says None")
+            provider, is_trusted = found
+            try:
+                function = getattr(provider, method)
+            except AttributeError as error:
+                raise ActRefusedError(str(error)) from error
+            try:
+                answer: object = await function(*args, **kwargs)
+            finally:
+                pass_on(lent.taint, own.taint)  # what it has read, its answer may hold
+                if not is_trusted:
+                    own.taint.read(f"an answer of {self._name}", "imported")
+            return answer
+
+        return call

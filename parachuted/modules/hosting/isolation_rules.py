@@ -1,0 +1,102 @@
+"""Walls: what a module's process puts around itself before it reads a line of the module.
+
+Nothing to write anywhere, no program, no socket, no more memory or files than allowed; with Landlock no file but those it needs to run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import sys
+from pathlib import Path
+
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
+
+from parachuted.modules.hosting.landlock import no_new_privileges, wall_in
+from parachuted.modules.hosting.seccomp import filter_calls
+
+_PR_SET_PDEATHSIG, _PR_CAPBSET_DROP = 1, 24
+_CLONE_NEWUSER = 0x10000000
+MOST_THREADS = 64
+_CAPABILITIES_VERSION = 0x20080522
+_MOST_CAPABILITIES = 64
+_NICER = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class IsolationRules:
+    """Which walls to raise. `readable` and `listable` count with `landlock` alone.
+
+    `parent`: the process whose end is ours; 0 where it cannot be seen.
+    """
+
+    landlock: bool
+    seccomp: bool
+    readable: tuple[Path, ...]
+    listable: tuple[Path, ...] = ()
+    memory: int
+    most_open: int
+    parent: int = 0
+
+
+def raise_walls(walls: IsolationRules) -> None:
+    """Put them around this process, for good. Raises OSError: then nothing of the module may run."""
+    if walls.parent and sys.platform == "linux":
+        _end_with(walls.parent)
+    os.nice(_NICER)
+    _limit(walls)
+    if walls.seccomp:
+        limit_threads()
+    if walls.landlock or walls.seccomp:
+        _drop_capabilities()
+        no_new_privileges()
+    if walls.landlock:
+        wall_in(walls.readable, walls.listable)
+    if walls.seccomp:
+        filter_calls()
+
+
+def _end_with(parent: int) -> None:
+    """Be killed when the daemon ends, however that ends."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        raise OSError("the daemon has ended")
+
+
+def _limit(walls: IsolationRules) -> None:
+    wanted = {
+        resource.RLIMIT_AS: walls.memory,
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_FSIZE: 0 if walls.seccomp else resource.RLIM_INFINITY,  # also what a file in memory could hold
+        resource.RLIMIT_NOFILE: walls.most_open,
+    }
+    for kind, value in wanted.items():
+        hard = resource.getrlimit(kind)[1]
+        least = value if hard == resource.RLIM_INFINITY else hard if value == resource.RLIM_INFINITY else min(value, hard)
+        if sys.platform == "linux" or kind != resource.RLIMIT_AS:  # macOS refuses that one
+            resource.setrlimit(kind, (least, least))
+
+
+def limit_threads() -> bool:
+    """Let this process have few threads, where it is not root's and may have a user namespace: the limit counts what is in there alone.
+
+    Without one the limit would count every process of the person. The daemon watches the number in any case.
+    """
+    if sys.platform != "linux" or os.getuid() == 0 or ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWUSER) != 0:
+        return False
+    resource.setrlimit(resource.RLIMIT_NPROC, (MOST_THREADS, MOST_THREADS))
+    return True
+
+
+def _drop_capabilities() -> None:
+    """Root without its powers is a user like any other."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    for capability in range(_MOST_CAPABILITIES):
+        libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)  # not allowed to those who have none, who need it not
+    header = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0)
+    nothing = (ctypes.c_uint32 * 6)()
+    if libc.capset(header, nothing) != 0:
+        raise OSError(ctypes.get_errno(), "the process could not give up its capabilities")

@@ -1,0 +1,438 @@
+"""Manager: keeps the modules that run the same as those that may run, and is the way to all of them.
+
+It compares and acts on the difference, as the loop does with files: an approval, an edit of modules.yaml, a module switched off and a
+restart are all the same act, and it does not matter how many of them were missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from parachuted.access.agent_config import AgentConfig
+from parachuted.access.authority import Authority
+from parachuted.access.events import EventFilter
+from parachuted.access.origins import Origins
+from parachuted.access.patterns import grant_of
+from parachuted.audit.events import AuditRecorder
+from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
+from parachuted.events import Bus, Event
+from parachuted.hooks import HookDecision, HookEvent
+from parachuted.hooks.idle import OfferedTools
+from parachuted.modules.hosting.audited import AuditedInterface, ModuleAudit
+from parachuted.modules.hosting.event_publisher import EventPublisher
+from parachuted.modules.hosting.in_process import InProcessHost
+from parachuted.modules.hosting.inbox import Inbox
+from parachuted.modules.hosting.interfaces import CallingModule, Interfaces
+from parachuted.modules.hosting.route_table import MatchedRoute, ModuleRouteTable
+from parachuted.modules.hosting.running_module import CALL_LIMIT_S, RunningModule
+from parachuted.modules.hosting.scheduler import ModuleSchedule, ModuleScheduler
+from parachuted.modules.hosting.status import ModuleStatus, status_of
+from parachuted.modules.hosting.watchdog import Watchdog
+from parachuted.modules.registry.approvals import ModuleApprovals
+from parachuted.modules.registry.approved import ApprovedModule, ModuleEntry
+from parachuted.modules.registry.arrival_order import ArrivalOrder, waves
+from parachuted.modules.registry.declaration import ModuleDeclaration, ToolSpec
+from parachuted.modules.services import Services
+from parachuted.processes.beat import next_beat
+from parachuted.state import StateStore
+from parachuted.vault import WriteResult
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE = 8
+_UNSHOWN = 1 << 32  # behind all that a manifest says, and so a person was shown
+_BEFORE = "module.load.before"
+_SLOW = "it handles events more slowly than they come, so that some were dropped; begin it anew when that is mended"
+_CHANGED = "its folder is not what was approved; `parachute modules diff {0}` shows how, `parachute modules approve {0}` takes it"
+
+
+class LoadGuard(Protocol):
+    """Who may object to a module's code being loaded: the hooks."""
+
+    def wants(self, event: str) -> bool:
+        """Whether anybody would be asked."""
+
+    async def ask(self, occurrence: HookEvent) -> HookDecision:
+        """Ask all."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Kept:
+    """One module that may run: what of it does, or why it does not."""
+
+    approved: ApprovedModule
+    running: RunningModule | None = None
+    inbox: Inbox | None = None
+    telling: asyncio.Task[None] | None = None
+    problem: str | None = None
+    told: str | None = None
+    tools: dict[str, ToolSpec] = field(default_factory=dict)
+
+    @property
+    def trouble(self) -> str | None:
+        """What is wrong with it just now."""
+        found = self.problem if self.running is None else self.running.problem
+        return _SLOW if found is None and self.inbox is not None and self.inbox.dropped else found
+
+
+class ModuleManager:
+    """All modules of one vault. `start` begins what may run, `run` follows what changes and drives events and schedules, `stop` ends all.
+
+    `make_services` and `start_worker` make what a module is given and a module in a process of its own; `report` sets a problem by its
+    subject, None: no more; `preferred` names the module that serves an interface where several could.
+    """
+
+    def __init__(  # noqa: PLR0913  the parts of a part
+        self, *, trust: ModuleApprovals, make_services: Callable[[ApprovedModule], Services], start_worker: Callable[[ApprovedModule, Services], RunningModule],
+        bus: Bus, asker: LoadGuard, vault: Path, clock: Callable[[], datetime], report: Callable[[str, str | None], None],
+        preferred: Mapping[str, str], audit: AuditRecorder, state: StateStore | None = None, origins: Origins | None = None,
+        look_every_s: float = 1.0,
+    ) -> None:  # fmt: skip
+        self._trust, self._make_services, self._start_worker = trust, make_services, start_worker
+        self._bus, self._asker, self._vault, self._clock, self._report = bus, asker, vault, clock, report
+        self._origins = origins
+        self._interfaces = Interfaces(preferred)
+        self._audit = ModuleAudit(audit, clock)
+        self._publishing = EventPublisher(bus)
+        self._routes = ModuleRouteTable()
+        self._clockwork = ModuleScheduler(clock, state, self._audit)
+        self._watchdog = Watchdog(self._blocked)
+        self._look_every_s = look_every_s
+        self._kept: dict[str, _Kept] = {}
+        self._order = ArrivalOrder(state)
+        self._entries: list[ModuleEntry] = []
+        self._is_behind = True
+        self._changed: dict[str, str | None] = {}
+        self._reported: set[str] = set()
+        self._hears: dict[str, tuple[_Kept, ...]] = {}
+        self._lock = asyncio.Lock()
+        self._has_started = asyncio.Event()
+        self._group: asyncio.TaskGroup | None = None
+        self._unlisten: Callable[[], None] = lambda: None
+
+    async def start(self) -> None:
+        """Begin all that may run. What fails is told of, and keeps nothing else from running. Raises nothing of a module's."""
+        self._unlisten = self._bus.listen(self._hear)
+        try:
+            await self._look()
+        finally:
+            self._has_started.set()
+
+    async def wait_started(self, seconds: float) -> None:
+        """Return once `start` has begun all that may run, or after that time."""
+        if not self._has_started.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._has_started.wait(), seconds)
+
+    async def refresh(self) -> None:
+        """Read the folders and approvals now, for `status`; `run` acts on what changed, and reports a disk that refuses."""
+        before = self._entries
+        with contextlib.suppress(ParachuteError, OSError):
+            entries = await asyncio.to_thread(self._trust.entries)
+            if self._entries is before:  # else `sync` has read them meanwhile, and perhaps later
+                self._entries = entries
+
+    async def stop(self) -> None:
+        """End all."""
+        self._unlisten()
+        async with self._lock:
+            await self._end(list(self._kept.values()))
+            self._kept.clear()
+        self._audit.flush(at_end=True)
+        self._watchdog.close()
+
+    async def run(self) -> None:
+        """Tell events, run schedules, and see what became of folders and approvals, until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as self._group:
+                for kept in self._kept.values():
+                    self._begin_telling(kept)
+                while True:
+                    self._clockwork.begin_due(self._group)
+                    await next_beat(self._look_every_s)
+                    await self._look()
+                    self._tell_troubles()
+                    self._audit.flush()
+        finally:
+            self._group = None
+
+    async def sync(self, names: Collection[str] | None = None) -> None:
+        """Compare what runs with what may run, and act on the difference. To be called after each change of an approval.
+
+        `names` are those that it is about; None: all.
+        """
+        async with self._lock:
+            ready = await asyncio.to_thread(self._trust.ready, names)
+            self._entries = await asyncio.to_thread(self._trust.entries)
+            wanted = {one.name: one for one in ready}
+            mine = [kept for name, kept in self._kept.items() if names is None or name in names]
+            await self._end([kept for kept in mine if wanted.get(kept.approved.name) != kept.approved])
+            await self._begin([one for one in ready if one.name not in self._kept])
+            self._tell_changes()
+            self._report("modules", await asyncio.to_thread(lambda: self._trust.problem))
+            self._tell_troubles()
+
+    async def restart(self, name: str) -> None:
+        """Begin one module anew, the others going on. Raises NotFoundError where no such module may run."""
+        async with self._lock:
+            if name not in self._kept:
+                raise NotFoundError(f"the module {name} is not enabled and approved; `parachute modules status` says how it stands")
+            await self._end([self._kept[name]])
+        await self.sync({name})
+
+    def status(self) -> list[ModuleStatus]:
+        """How every module stands, by name."""
+        choices = self._interfaces.choices()
+        found = []
+        for entry in sorted(self._entries, key=lambda one: one.name):
+            kept = self._kept.get(entry.name)
+            running = kept.running if kept is not None else None
+            trouble = kept.trouble if kept is not None else None
+            found.append(
+                status_of(
+                    entry,
+                    where=None if running is None else "in process" if isinstance(running, InProcessHost) else "worker",
+                    limits=None if running is None else running.limits,
+                    declared=None if running is None else running.declared,
+                    problem=trouble or entry.problem,
+                    choices=choices,
+                )
+            )
+        return found
+
+    def find(self, method: str, path: str) -> MatchedRoute | None:
+        """The route that answers, of a path such as `/api/daily/entries`."""
+        return self._routes.find(method, path)
+
+    def allowed(self, path: str) -> tuple[str, ...]:
+        """The methods that some module answers there."""
+        return self._routes.allowed(path)
+
+    def declared(self) -> list[ModuleDeclaration]:
+        """All that the modules that run offer, by name."""
+        return [kept.running.declared for _name, kept in sorted(self._kept.items()) if kept.running is not None]
+
+    def tools(self) -> list[tuple[str, ToolSpec]]:
+        """Every tool, with the name of its module."""
+        return [(name, spec) for name, kept in sorted(self._kept.items()) for spec in kept.tools.values()]
+
+    def schedules(self) -> list[ModuleSchedule]:
+        """What modules do by the clock."""
+        return self._clockwork.schedules()
+
+    def offered(self) -> OfferedTools:
+        """What hooks may be about."""
+        running = {name for name, kept in self._kept.items() if kept.running is not None}
+        return OfferedTools(modules=frozenset(running), tools=frozenset(spec.name for _, spec in self.tools()))
+
+    async def call_tool(
+        self, module: str, tool: str, arguments: Mapping[str, object], authority: Authority, *, timeout_s: float = CALL_LIMIT_S
+    ) -> object:  # fmt: skip
+        """Call a tool. Raises NotFoundError where there is none of that name, and what `RunningModule.call` raises."""
+        kept = self._kept.get(module)
+        if kept is None or kept.running is None or tool not in kept.tools:
+            raise NotFoundError(f"there is no tool {tool} of a module {module}")
+        call = partial(kept.running.call, kept.tools[tool].handler, arguments, timeout_s=timeout_s, authority=authority)
+        if authority.within is None:  # a request, which the API tells of
+            return await call()
+        with self._audit.call("agent", next(iter(authority.runs), ""), module, f"tool {tool}", authority) as answer:
+            answer.value = await call()
+        return answer.value
+
+    def approved(self, name: str) -> ApprovedModule | None:
+        """The module of that name as it was approved, while it may run."""
+        kept = self._kept.get(name)
+        return kept.approved if kept is not None else None
+
+    def agents_of(self, name: str) -> Mapping[str, AgentConfig]:
+        """The agents that a module declares, while it runs."""
+        kept = self._kept.get(name)
+        return kept.running.declared.agents if kept is not None and kept.running is not None else {}
+
+    def interface(self, name: str, caller: CallingModule) -> AuditedInterface | None:
+        """What that caller calls the interface by; None while nobody provides it."""
+        found = self._interfaces.get(name, caller)
+
+        async def call(method: str, made: Callable[[], Awaitable[object]]) -> object:
+            provider = self._interfaces.provider(name)
+            with self._audit.call("module", caller.name, provider, f"{name}.{method}", caller.own()) as answer:
+                answer.value = await made()
+            return answer.value
+
+        return None if found is None else AuditedInterface(found, call)
+
+    def publish(self, module: str, event: str, data: Mapping[str, object], authority: Authority) -> None:
+        """Tell an event of a module's own, which acts on that authority. Raises ActRefusedError for any other."""
+        with self._audit.publishing(module, event, data, authority):
+            self._publishing.publish(module, event, data, authority)
+
+    def wrote(self, written: WriteResult, authority: Authority) -> None:
+        """A module has written that, and acted on that authority."""
+        self._publishing.wrote(written, authority)
+
+    async def _begin(self, ready: list[ApprovedModule]) -> None:
+        """Begin them in waves: who uses an interface after who provides it."""
+        room = asyncio.Semaphore(_AT_ONCE)
+        for wave in waves(ready):
+            async with asyncio.TaskGroup() as group:
+                for one in wave:
+                    kept = self._kept[one.name] = _Kept(approved=one)
+                    group.create_task(self._begin_one(kept, room), name=f"begin {one.name}")
+
+    async def _begin_one(self, kept: _Kept, room: asyncio.Semaphore) -> None:
+        name, version = kept.approved.name, kept.approved.manifest.version
+        async with room:
+            running: RunningModule | None = None
+            try:
+                await self._ask(kept.approved)
+                self._publishing.declare(kept.approved.manifest)
+                running = self._make(kept.approved)
+                await running.start()
+                self._serve(kept, running)
+            except Exception as error:  # a module's callback: nothing of it ends the others
+                kept.problem = (running.problem if running is not None else None) or str(error) or type(error).__name__
+                log.warning(
+                    "a module could not begin", extra={"of": name, "error": str(error)}, exc_info=not isinstance(error, ParachuteError)
+                )
+                if running is not None:
+                    await running.stop()
+                self._watchdog.forget(name)
+                self._publishing.withdraw(name)
+                return
+        log.info("a module is running", extra={"of": name, "version": version})
+        self._bus.publish("module.enabled", name=name, version=version, hash=kept.approved.digest)
+
+    async def _ask(self, approved: ApprovedModule) -> None:
+        """Let hooks object. Raises ActRefusedError."""
+        if not self._asker.wants(_BEFORE):
+            return
+        data = {"name": approved.name, "version": approved.manifest.version, "hash": approved.digest, "trust": approved.trust}
+        occurrence = HookEvent(event=_BEFORE, at=self._clock(), data=data, vault=self._vault, module=approved.name)
+        decision = await self._asker.ask(occurrence)
+        if not decision.allowed:
+            raise ActRefusedError(f"a hook objects to the module {approved.name}: {decision.reason}")
+
+    def _make(self, approved: ApprovedModule) -> RunningModule:
+        services = self._make_services(approved)
+        if approved.trust == "untrusted":
+            return self._start_worker(approved, services)
+        self._watchdog.watch(approved.name, approved.copy)
+        return InProcessHost(approved, services)
+
+    def _serve(self, kept: _Kept, running: RunningModule) -> None:
+        declared = running.declared
+        self._routes.add(declared.name, running, declared)
+        rank, shown, is_trusted = self._order.rank(declared.name), kept.approved.manifest.provides, kept.approved.trust != "untrusted"
+        named = [one for one in declared.provides if one in shown]
+        self._interfaces.offer(declared.name, named, running.interface, rank=rank, is_trusted=is_trusted)
+        unshown = [one for one in declared.provides if one not in shown]  # it stands in for nobody who was approved for it
+        self._interfaces.offer(declared.name, unshown, running.interface, rank=rank + _UNSHOWN, is_trusted=is_trusted)
+        self._clockwork.add(running, declared)
+        hears = EventFilter.of_module(declared.name, grant_of(kept.approved.manifest.permissions.read))
+        kept.inbox = Inbox(running, declared.events, hears, self._origins)
+        kept.tools = {spec.name: spec for spec in declared.tools}
+        kept.running = running
+        self._begin_telling(kept)
+        self._index()
+
+    def _begin_telling(self, kept: _Kept) -> None:
+        if self._group is not None and kept.inbox is not None and kept.telling is None:
+            kept.telling = self._group.create_task(kept.inbox.run(), name=f"events of {kept.approved.name}")
+
+    async def _end(self, ending: list[_Kept]) -> None:
+        async with asyncio.TaskGroup() as group:
+            for kept in ending:
+                self._kept.pop(kept.approved.name, None)
+                if kept.running is not None:
+                    group.create_task(self._end_one(kept, kept.running), name=f"end {kept.approved.name}")
+        self._index()
+
+    async def _end_one(self, kept: _Kept, running: RunningModule) -> None:
+        """First nobody reaches it any more, then it ends."""
+        name, version = kept.approved.name, kept.approved.manifest.version
+        self._routes.remove(name)
+        self._interfaces.withdraw(name)
+        self._clockwork.remove(running)
+        if kept.telling is not None:
+            kept.telling.cancel()
+            with suppress(asyncio.CancelledError):
+                await kept.telling
+        try:
+            await running.stop()
+        except Exception:  # a wall, as for what it begins
+            log.exception("a module did not end as it should", extra={"of": name})
+        self._watchdog.forget(name)
+        self._publishing.withdraw(name)
+        self._bus.publish("module.disabled", name=name, version=version)
+
+    def _index(self) -> None:
+        """Who hears what."""
+        found: dict[str, list[_Kept]] = {}
+        for kept in self._kept.values():
+            for event in kept.inbox.events if kept.inbox is not None else ():
+                found.setdefault(event, []).append(kept)
+        self._hears = {event: tuple(some) for event, some in found.items()}
+
+    def _hear(self, event: Event) -> None:
+        led_by = self._publishing.told(event)
+        for kept in self._hears.get(event.event, ()):
+            if kept.inbox is not None:
+                kept.inbox.put(event, led_by)
+
+    async def _look(self) -> None:
+        """Follow what has changed since the last look. While the disk refuses, the modules that run go on, and all is compared after."""
+        try:
+            names = await asyncio.to_thread(self._trust.look)  # before all are compared, so that what changes meanwhile is seen after
+            if self._is_behind:
+                await self.sync()
+            elif names:
+                await self.sync(names)
+            self._is_behind = False
+        except (ParachuteError, OSError) as error:
+            self._is_behind = True
+            log.warning("what may run could not be read", extra={"error": str(error)})
+            self._report("modules", f"what may run could not be read: {error}")
+
+    def _tell_changes(self) -> None:
+        """An edited folder is told of once."""
+        changed = {entry.name: entry.found_digest for entry in self._entries if entry.state == "changed"}
+        for name, digest in changed.items():
+            if self._changed.get(name) != digest:
+                self._bus.publish("module.changed", name=name, hash=digest)
+        self._changed = changed
+
+    def _tell_troubles(self) -> None:
+        """Say what has come to be wrong with each module, and what no longer is."""
+        for name, kept in self._kept.items():
+            trouble = kept.trouble
+            if trouble is not None and trouble != kept.told:
+                self._bus.publish("module.failed", name=name, version=kept.approved.manifest.version, error=_last_line(trouble))
+            kept.told = trouble
+        subjects = {f"module:{entry.name}" for entry in self._entries}
+        for subject in self._reported - subjects:
+            self._report(subject, None)
+        self._reported = subjects
+        for entry in self._entries:
+            kept_one = self._kept.get(entry.name)
+            trouble = (kept_one.trouble if kept_one is not None else None) or (entry.problem if entry.enabled else None)
+            changed = _CHANGED.format(entry.name) if entry.name in self._changed else None
+            self._report(f"module:{entry.name}", _last_line(trouble) if trouble is not None else changed)
+
+    def _blocked(self, name: str, said: str) -> None:
+        """The watchdog has seen that module stand in the loop's way."""
+        kept = self._kept.get(name)
+        if kept is not None and isinstance(kept.running, InProcessHost):
+            kept.running.blame("blocking", said)
+
+
+def _last_line(problem: str) -> str:
+    return problem.strip().splitlines()[-1][:300] if problem.strip() else "it failed"

@@ -1,0 +1,393 @@
+"""Worker: an untrusted module, whose code runs in a process of its own behind a pipe, in a cage.
+
+It is a `Running` like any other. What the module asks for is done here, by services that hold its rights: the process has none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import itertools
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from pydantic import TypeAdapter, ValidationError
+
+from parachuted.access.authority import NOBODY, Authority, acting
+from parachuted.access.origin import Taint
+from parachuted.errors import ModuleFailedError
+from parachuted.modules.hosting.codec import is_large, told
+from parachuted.modules.hosting.framing import AskFrame, LogFrame
+from parachuted.modules.hosting.host_process import ModuleHostProcess, new_mark
+from parachuted.modules.hosting.isolation import IsolationFactory, IsolationKind
+from parachuted.modules.hosting.open_calls import OpenCalls
+from parachuted.modules.hosting.request_server import RequestServer
+from parachuted.modules.hosting.rpc import RpcConnection
+from parachuted.modules.hosting.running_module import CALL_LIMIT_S, NOTHING
+from parachuted.modules.hosting.start_frame import StartFrame
+from parachuted.modules.module import is_every_modules
+from parachuted.modules.registry.approved import ApprovedModule
+from parachuted.modules.registry.code_inspection import CodeInspection, found_in_copy, unshown
+from parachuted.modules.registry.declaration import ModuleDeclaration, unapproved
+from parachuted.modules.results import Response, to_json
+from parachuted.modules.services import Services
+from parachuted.visible import visible
+
+log = logging.getLogger(__name__)
+
+_DECLARED: TypeAdapter[ModuleDeclaration] = TypeAdapter(ModuleDeclaration)
+_HEADERS: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
+_START_LIMIT_S = 90.0  # its import, its constructor, on_enable: each has a limit of its own, in the process
+_STOP_LIMIT_S = 5.0
+_GRACE_S = 2.0
+_LAST_WORDS_S = 1.0
+_LONGEST_WAIT_S, _WELL_S = 60.0, 60.0
+_MOST_STREAMS = 64
+_MOST_LINES_A_SECOND = 100
+_MOST_LINE = 4_000
+_MOST_PROBLEM = 20_000
+_PROBLEM = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartDelays:
+    """How long the first wait before a process is begun again is, and how often it is asked whether it still answers."""
+
+    first_wait_s: float = 0.5
+    ping_every_s: float = 15.0
+    ping_limit_s: float = 10.0
+
+
+class ModuleHost:
+    """One untrusted module. A process that dies is begun again, after a wait that grows; meanwhile its calls fail."""
+
+    def __init__(self, approved: ApprovedModule, services: Services, cages: IsolationFactory, *, pace: RestartDelays | None = None) -> None:
+        self._approved = approved
+        self._name = approved.name
+        self._cages = cages
+        self._serving = RequestServer(services)
+        self._log = _Capped(services.log)
+        self._pace = pace or RestartDelays()
+        self._declared: ModuleDeclaration | None = None
+        self._in_code = CodeInspection()
+        self._talk: RpcConnection | None = None
+        self._taint = Taint()
+        self._calls = OpenCalls(self._name, self._taint)
+        self._process: ModuleHostProcess | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._started: asyncio.Future[None] | None = None
+        self._stopping = asyncio.Event()
+        self._down: str | None = None
+        self._problem: str | None = None
+        self._streams = itertools.count(1)
+        self._open_streams = 0
+        self.held_by: IsolationKind | None = None
+
+    @property
+    def declared(self) -> ModuleDeclaration:
+        """What it declares."""
+        if self._declared is None:
+            raise ModuleFailedError(f"the module {self._name} is not loaded; `parachute modules status` says why")
+        return self._declared
+
+    @property
+    def problem(self) -> str | None:
+        """Why its process is down, or what failed last in it."""
+        return self._down or self._problem
+
+    @property
+    def limits(self) -> str | None:
+        """What limits its process, while it has one."""
+        return self._process.limits if self._process else None
+
+    @property
+    def pid(self) -> int | None:
+        """Of its process, while it has one."""
+        return self._process.pid if self._process else None
+
+    async def start(self) -> None:
+        """Begin the process in its cage, and let it load the module and enable it."""
+        loop = asyncio.get_running_loop()
+        self._in_code = await asyncio.to_thread(found_in_copy, self._approved.copy)
+        self._stopping.clear()
+        self._started = loop.create_future()
+        context = contextvars.Context()  # its life is not part of whatever began it
+        self._keeper = loop.create_task(self._keep(self._started), name=f"the process of module {self._name}", context=context)
+        try:
+            await asyncio.shield(self._started)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Let it disable itself, then end its process."""
+        self._stopping.set()
+        talk, keeper = self._talk, self._keeper
+        try:
+            if talk is not None:
+                with suppress(Exception):  # however it goes, the process ends now
+                    await talk.ask("stop", {}, urgent=True, timeout_s=_STOP_LIMIT_S, opened=self._opening(Authority()))
+        finally:
+            if self._process is not None:
+                self._process.kill("it was stopped")
+        if keeper is not None:
+            await asyncio.wait((keeper,))
+            self._keeper = None
+
+    async def call(
+        self,
+        handler: str,
+        arguments: Mapping[str, object],
+        *,
+        path: Mapping[str, str] = NOTHING,
+        query: Mapping[str, str | list[str]] = NOTHING,
+        timeout_s: float = CALL_LIMIT_S,
+        authority: Authority = NOBODY,
+    ) -> object:
+        """Call a route's or a tool's handler."""
+        body = {**_body(handler, arguments, path, query), "timeout_s": timeout_s}
+        return _result(await self._ask("call", body, timeout_s, authority))
+
+    async def tell(
+        self, handler: str, data: Mapping[str, object], *, timeout_s: float = CALL_LIMIT_S, authority: Authority = NOBODY
+    ) -> None:  # fmt: skip
+        """Call an event's or a schedule's handler."""
+        await self._ask("tell", {"handler": handler, "data": to_json(data), "timeout_s": timeout_s}, timeout_s, authority)
+
+    async def stream(
+        self,
+        handler: str,
+        arguments: Mapping[str, object],
+        *,
+        path: Mapping[str, str] = NOTHING,
+        query: Mapping[str, str | list[str]] = NOTHING,
+        authority: Authority = NOBODY,
+    ) -> AsyncIterator[object]:
+        """What a streaming handler yields: asked for one by one, so that a slow reader slows the module and fills nothing."""
+        if self._open_streams >= _MOST_STREAMS:
+            raise ModuleFailedError(f"the module {self._name} has {_MOST_STREAMS} streams open already; try again later")
+        number = next(self._streams)
+        self._open_streams += 1
+        try:
+            await self._ask("stream", {"stream": number, **_body(handler, arguments, path, query)}, CALL_LIMIT_S, authority)
+            while True:
+                self._calls.check_room()
+                found = await self._usable().ask("next", {"stream": number}, urgent=True, opened=self._opening(authority))
+                if not isinstance(found, dict) or "item" not in found:
+                    return
+                yield found["item"]
+        finally:
+            self._open_streams -= 1
+            with suppress(ModuleFailedError):  # its process is gone, and the stream with it
+                await self._ask("close", {"stream": number}, CALL_LIMIT_S, authority, urgent=True)
+
+    def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
+        """The object that it provides: its methods are calls over the pipe."""
+        is_there = self._talk is not None and self._declared is not None and name in self._declared.provides
+        return _Remote(name, self._ask, authority) if is_there else None
+
+    def _usable(self) -> RpcConnection:
+        if self._talk is None:
+            raise ModuleFailedError(self._down or f"the module {self._name} is not running; `parachute modules status` says why")
+        return self._talk
+
+    async def _ask(
+        self, verb: str, body: Mapping[str, object], timeout_s: float, authority: Authority, *, urgent: bool = False
+    ) -> object:  # fmt: skip
+        """Ask the process. It keeps the limit itself; one that does not even say so is stuck, and is ended."""
+        talk, process = self._usable(), self._process
+        if not urgent:
+            self._calls.check_room()
+        try:
+            return await talk.ask(verb, body, urgent=urgent, timeout_s=timeout_s + _GRACE_S, opened=self._opening(authority))
+        except TimeoutError as error:
+            said = f"the process of the module {self._name} did not answer within {timeout_s:g} s"
+            if process is not None:
+                process.kill(said)
+            raise ModuleFailedError(f"{said}, and was ended") from error
+
+    def _opening(self, authority: Authority) -> Callable[[int], None]:
+        """What it asks while it works on that, and after, is done on that authority."""
+        return lambda asked: self._calls.open(asked, authority)
+
+    async def _serve(self, calls: OpenCalls, ask: AskFrame) -> object:
+        """Do what the process asks, on the authority of the call that it names."""
+        authority = calls.find(ask.of)
+        try:
+            with acting(authority):
+                return await self._serving.serve(ask)
+        finally:
+            calls.read(authority)
+
+    async def _keep(self, started: asyncio.Future[None]) -> None:
+        """See to it that there is a process, until the module is stopped."""
+        wait_s = self._pace.first_wait_s
+        while True:
+            begun = time.monotonic()
+            try:
+                why = await self._live(started)
+            except ModuleFailedError as error:
+                why = str(error)
+            except Exception as error:  # a wall: whatever it was, the module is down and nothing else
+                log.exception("a module's process was lost", extra={"of": self._name})
+                why = repr(error)
+            if not started.done():
+                started.set_exception(ModuleFailedError(f"the module {self._name} could not be started: {why}"))
+            if self._stopping.is_set() or started.exception() is not None:
+                return
+            wait_s = self._pace.first_wait_s if time.monotonic() - begun > _WELL_S else wait_s
+            self._down = f"the process of the module {self._name} is down, and begins again in {wait_s:g} s: {why}"[:_MOST_PROBLEM]
+            self._log.say(logging.ERROR, self._down)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._stopping.wait()
+                    return
+            wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
+
+    async def _live(self, started: asyncio.Future[None]) -> str:
+        """One process from its beginning to its end; why it ended."""
+        mark = new_mark()
+        held = await self._cages.hold(self._approved, mark)
+        self.held_by = held.kind
+        process = self._process = await ModuleHostProcess.start(held, mark)
+        self._problem = None
+        try:
+            async with asyncio.TaskGroup() as group:
+                calls = self._calls = OpenCalls(self._name, self._taint)
+                talk = RpcConnection(process.send, partial(self._serve, calls), group, say=self._hear, ended=calls.close)
+                printed = group.create_task(process.listen(self._print), name=f"what {self._name} prints")
+                begin = self._begin(talk, process, StartFrame.of(self._approved, held.walls), started)
+                tending = group.create_task(begin, name=f"tending {self._name}")
+                watching = group.create_task(process.watch(), name=f"watching {self._name}")
+                try:
+                    await process.read(talk)
+                finally:
+                    watching.cancel()
+                    self._talk = None
+                    talk.end(ModuleFailedError(f"the process of the module {self._name} ended before it had answered"))
+                    tending.cancel()
+                    await process.close()
+                    await asyncio.wait((printed,), timeout=_LAST_WORDS_S)
+                    printed.cancel()
+                    process.let_go()
+        finally:
+            self._process = None
+        return process.reason
+
+    async def _begin(
+        self, talk: RpcConnection, process: ModuleHostProcess, body: Mapping[str, object], started: asyncio.Future[None]
+    ) -> None:
+        """Let it load, then look now and then whether it still answers."""
+        try:
+            begun = await talk.ask("start", body, urgent=True, timeout_s=_START_LIMIT_S, opened=self._opening(Authority()))
+            declared = self._checked(begun)
+        except (ModuleFailedError, TimeoutError) as error:
+            why = str(error) or f"it was not ready after {_START_LIMIT_S:g} s"
+            if not talk.is_ended and not started.done():  # a process that ended has more to say of it, to whoever keeps it
+                started.set_exception(ModuleFailedError(why))
+            process.kill(why)
+            return
+        self._declared, self._talk, self._down = declared, talk, None
+        if not started.done():
+            started.set_result(None)
+        try:
+            while True:
+                await asyncio.sleep(self._pace.ping_every_s)
+                await talk.ask("ping", {}, urgent=True, timeout_s=self._pace.ping_limit_s)
+        except TimeoutError:
+            process.kill("it stood still: something in it blocks")
+        except ModuleFailedError:
+            return  # it has ended
+
+    def _checked(self, declared: object) -> ModuleDeclaration:
+        """What the process says of itself, as far as the daemon can know better. Raises ModuleFailedError."""
+        try:
+            found = _DECLARED.validate_python(declared)
+        except ValidationError as error:
+            raise ModuleFailedError(f"what the module {self._name} declares is not as it should be: {error}") from error
+        manifest = self._approved.manifest
+        if (found.name, found.version, found.prefix) != (self._name, manifest.version, manifest.prefix):
+            raise ModuleFailedError(
+                f"the process of the module {self._name} says that it is {found.name} {found.version} at {found.prefix}"
+            )
+        if wrong := unapproved(found.agents, manifest) or unshown(found, manifest, self._in_code):
+            raise ModuleFailedError("; ".join(wrong))
+        if self._declared is not None and found != self._declared:
+            raise ModuleFailedError(f"the module {self._name} declares something else than when it was begun; restart it")
+        return found
+
+    def _hear(self, said: LogFrame) -> None:
+        if said.level == _PROBLEM:
+            self._problem = said.text[:_MOST_PROBLEM] or None
+        else:
+            self._log.say(min(max(said.level, logging.DEBUG), logging.CRITICAL), said.text)
+
+    def _print(self, line: str) -> None:
+        self._log.say(logging.INFO, line)
+
+
+class _Remote:
+    """An interface that the module provides. The caller awaits each method; what comes back is JSON whose objects read as objects."""
+
+    def __init__(
+        self, name: str, ask: Callable[[str, Mapping[str, object], float, Authority], Awaitable[object]], authority: Authority
+    ) -> None:  # fmt: skip
+        self._name, self._ask, self._authority = name, ask, authority
+
+    def __getattr__(self, method: str) -> Callable[..., Awaitable[object]]:
+        if method.startswith("_") or is_every_modules(method):
+            raise AttributeError(f"{self._name} has no method {method}")
+
+        async def call(*args: object, **kwargs: object) -> object:
+            body = {"interface": self._name, "method": method, "args": to_json(args), "kwargs": to_json(kwargs)}
+            answer = await self._ask("interface", body, CALL_LIMIT_S, self._authority)
+            return await asyncio.to_thread(told, answer) if is_large(answer) else told(answer)
+
+        return call
+
+
+class _Capped:
+    """The module's log, so many lines a second and no more; what is left out is counted."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._second, self._lines, self._left_out = 0, 0, 0
+
+    def say(self, level: int, text: str) -> None:
+        second = int(time.monotonic())
+        if second != self._second:
+            if self._left_out:
+                self._log.warning("%d lines of its log were left out", self._left_out)
+            self._second, self._lines, self._left_out = second, 0, 0
+        self._lines += 1
+        if self._lines > _MOST_LINES_A_SECOND:
+            self._left_out += 1
+        else:
+            self._log.log(level, "%s", visible(_cut(text), keep="\n\t"))
+
+
+def _cut(text: str) -> str:
+    """The beginning, and the end, where a traceback says what it was."""
+    return text if len(text) <= _MOST_LINE else f"{text[: _MOST_LINE // 4]}\n...\n{text[-_MOST_LINE // 4 * 3 :]}"
+
+
+def _body(
+    handler: str, arguments: Mapping[str, object], path: Mapping[str, str], query: Mapping[str, str | list[str]]
+) -> dict[str, object]:  # fmt: skip
+    return {"handler": handler, "arguments": to_json(arguments), "path": dict(path), "query": dict(query)}
+
+
+def _result(value: object) -> object:
+    """A handler's answer."""
+    if isinstance(value, dict) and value.keys() == {"value"}:
+        return value["value"]
+    if isinstance(value, dict) and value.keys() == {"status", "body", "headers"}:
+        try:
+            return Response(status=int(value["status"]), body=value["body"], headers=_HEADERS.validate_python(value["headers"]))
+        except ValueError as error:
+            raise ModuleFailedError(f"the answer is none: {error}") from error
+    raise ModuleFailedError("the answer of the module's process is none")

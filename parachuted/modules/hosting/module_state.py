@@ -1,0 +1,156 @@
+"""Module state: the small memory of one module, a file for each key, in the state folder of the vault.
+
+What is kept by work that has read strangers' texts says so, and marks the work that gets it. Derived data: it can be deleted at any time,
+and a file that cannot be read counts as none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from parachuted.access.authority import Authority, current
+from parachuted.access.origin import UNTRUSTED, Origin
+from parachuted.errors import EditRefusedError, StorageFailedError
+from parachuted.private import replace_private
+from parachuted.processes.uninterrupted import run_uninterrupted
+
+log = logging.getLogger(__name__)
+
+LARGEST_VALUE = 1_000_000
+LARGEST_IN_ALL = 10_000_000
+MOST_KEYS = 10_000
+_LONGEST_KEY = 200
+_MOST_READ = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    """One value, and what of strangers' texts was read before it was put: where it came from, by its source."""
+
+    key: str
+    value: object
+    read: Mapping[str, Origin]
+
+
+class ModuleState:
+    """`StateAccess` in a folder that is its own alone. What `put` returned from is on the disk, whole."""
+
+    def __init__(self, folder: Path, authority: Callable[[], Authority] = current) -> None:
+        """`folder` is made at the first `put`; `authority` finds on whose behalf the module works now."""
+        self._folder, self._authority = folder, authority
+        self._turn = asyncio.Lock()
+        self._sizes: dict[str, int] | None = None
+        self._read: dict[str, Mapping[str, Origin]] = {}
+
+    async def get(self, key: str, default: object = None) -> object:
+        """What was put there, or the default."""
+        authority = self._acting()
+        async with self._turn:
+            kept = await run_uninterrupted(self._load, self._folder / _name(key))
+        if kept is None or kept.key != key:
+            return default
+        _mark(authority, kept.read)
+        return kept.value
+
+    async def put(self, key: str, value: object) -> None:
+        """Keep a JSON value. Raises EditRefusedError for what is none, and for more than is kept."""
+        read = dict(list(self._acting().taint.sources.items())[:_MOST_READ])
+        data = _document(key, value, read)
+        async with self._turn:
+            await run_uninterrupted(self._put, key, data, read)
+
+    async def delete(self, key: str) -> None:
+        """Forget it, if it is there."""
+        self._acting()
+        async with self._turn:
+            await run_uninterrupted(self._delete, key)
+
+    async def keys(self) -> list[str]:
+        """All keys, sorted."""
+        authority = self._acting()
+        async with self._turn:
+            found = sorted(await run_uninterrupted(self._known))
+            for read in self._read.values():
+                _mark(authority, read)
+        return found
+
+    def _acting(self) -> Authority:
+        authority = self._authority()
+        authority.check()
+        return authority
+
+    def _known(self) -> dict[str, int]:
+        """The size of each key's file, read once."""
+        if self._sizes is None:
+            files = sorted(self._folder.glob("*.json")) if self._folder.is_dir() else []
+            kept = [(self._load(file), file) for file in files]
+            known = {one.key: (one, file) for one, file in kept if one is not None and _name(one.key) == file.name}
+            self._sizes = {key: file.stat().st_size for key, (_, file) in known.items()}
+            self._read = {key: one.read for key, (one, _) in known.items() if one.read}
+        return self._sizes
+
+    def _put(self, key: str, data: bytes, read: Mapping[str, Origin]) -> None:
+        known = self._known()
+        if key not in known and len(known) >= MOST_KEYS:
+            raise EditRefusedError(f"a module keeps at most {MOST_KEYS:,} keys in its state; delete some")
+        if sum(known.values()) - known.get(key, 0) + len(data) > LARGEST_IN_ALL:
+            raise EditRefusedError(
+                f"a module keeps at most {LARGEST_IN_ALL // 1_000_000} MB in its state; what matters belongs in the vault"
+            )
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            replace_private(self._folder / _name(key), data)
+        except OSError as error:
+            raise StorageFailedError(f"the module's state could not be kept: {error.strerror}", errno=error.errno) from error
+        known[key] = len(data)
+        self._read[key] = read
+
+    def _delete(self, key: str) -> None:
+        known = self._known()
+        try:
+            (self._folder / _name(key)).unlink(missing_ok=True)
+        except OSError as error:
+            raise StorageFailedError(f"the module's state could not be changed: {error.strerror}", errno=error.errno) from error
+        known.pop(key, None)
+        self._read.pop(key, None)
+
+    def _load(self, file: Path) -> _Kept | None:
+        try:
+            document = json.loads(file.read_bytes())
+            read = {str(source): cast("Origin", origin) for source, origin in document.get("read", {}).items() if origin in UNTRUSTED}
+            return _Kept(key=str(document["key"]), value=document["value"], read=read)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+            log.warning("a file of a module's state cannot be read and counts as none", extra={"file": str(file), "error": str(error)})
+            return None
+
+
+def _name(key: str) -> str:
+    """The file of a key: any text may be one."""
+    return f"{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.json"
+
+
+def _mark(authority: Authority, read: Mapping[str, Origin]) -> None:
+    for source, origin in read.items():
+        authority.taint.read(source, origin)
+
+
+def _document(key: str, value: object, read: Mapping[str, Origin]) -> bytes:
+    if not isinstance(key, str) or not 0 < len(key) <= _LONGEST_KEY:
+        raise EditRefusedError(f"a key of the state is a text of 1 to {_LONGEST_KEY} characters")
+    try:
+        document = {"key": key, "value": value} | ({"read": read} if read else {})
+        data = json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EditRefusedError(f"the state keeps JSON values alone: {error}") from error
+    if len(data) > LARGEST_VALUE:
+        raise EditRefusedError(f"a value of the state takes at most {LARGEST_VALUE // 1_000_000} MB")
+    return data

@@ -1,0 +1,80 @@
+"""Running: what the manager asks of a module, wherever its code runs.
+
+In the daemon's own process and in a worker behind a pipe alike. What crosses this seam is JSON, so that the pipe is no second meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Protocol
+
+from parachuted.access.authority import NOBODY, Authority
+
+if TYPE_CHECKING:
+    from parachuted.modules.registry.declaration import ModuleDeclaration
+
+CALL_LIMIT_S = 30.0
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class RunningModule(Protocol):
+    """One module at work.
+
+    Arguments are bound to the handler's parameters where the code is, by `arguments.plan`. So `call` and `stream` raise
+    WrongArgumentsError before the handler begins, and ModuleFailedError for all that goes wrong after: it raised, it took too long,
+    its worker died. Errors of `parachuted.errors` that the handler let through (NotFoundError, ActRefusedError, ...) arrive as themselves.
+    `authority` is on whose behalf the handler works, and all that it begins.
+    """
+
+    @property
+    def declared(self) -> ModuleDeclaration:
+        """What it declares: known once `start` has returned."""
+
+    @property
+    def problem(self) -> str | None:
+        """The traceback, or a sentence, of what failed last, while it has not gone well since."""
+
+    @property
+    def limits(self) -> str | None:
+        """What keeps its process from using up the machine, in words; None where it has no process of its own."""
+
+    async def start(self) -> None:
+        """Load the code, describe it, and let it enable itself. Raises ModuleFailedError, and has then cleaned up."""
+
+    async def stop(self) -> None:
+        """Let it disable itself, then end all that it began: tasks, streams, processes. Raises nothing; may be called twice."""
+
+    async def call(
+        self,
+        handler: str,
+        arguments: Mapping[str, object],
+        *,
+        path: Mapping[str, str] = NOTHING,
+        query: Mapping[str, str | list[str]] = NOTHING,
+        timeout_s: float = CALL_LIMIT_S,
+        authority: Authority = NOBODY,
+    ) -> object:
+        """Call a route's or a tool's handler. `arguments` is the JSON body; the answer is JSON, or a `results.Response` of JSON."""
+
+    def stream(
+        self,
+        handler: str,
+        arguments: Mapping[str, object],
+        *,
+        path: Mapping[str, str] = NOTHING,
+        query: Mapping[str, str | list[str]] = NOTHING,
+        authority: Authority = NOBODY,
+    ) -> AsyncIterator[object]:
+        """What a streaming handler yields, as JSON. Closing the iterator closes the handler's generator."""
+
+    async def tell(
+        self, handler: str, data: Mapping[str, object], *, timeout_s: float = CALL_LIMIT_S, authority: Authority = NOBODY
+    ) -> None:  # fmt: skip
+        """Call an event's or a schedule's handler: it takes what it names of `data`, and its answer is nobody's."""
+
+    def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
+        """The object that it provides under that name; of a worker, one whose methods are calls over the pipe. None: it provides none.
+
+        It has the methods that the module declares for that interface. They work on that authority.
+        """

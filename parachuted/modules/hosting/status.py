@@ -1,0 +1,95 @@
+"""Standing: how a module stands, as a person is shown it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from parachuted.modules.hosting.interfaces import InterfaceChoice
+from parachuted.modules.registry.approved import FolderState, ModuleEntry, TrustLevel
+from parachuted.modules.registry.declaration import ModuleDeclaration
+
+Condition: TypeAlias = Literal["running", "starting", "failed", "disabled", "unapproved"]
+Where: TypeAlias = Literal["in process", "worker"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleStatus:
+    """One module. `state` is `failed` where it could not begin, and also where it serves on but something of it went wrong last; `starting`
+    where it has not begun yet.
+
+    `folder_state` compares the folder with what was approved; `interfaces` are those that it could serve, and who does serve them.
+    """
+
+    name: str
+    version: str
+    trust: TrustLevel
+    state: Condition
+    is_serving: bool
+    problem: str | None
+    folder: Path
+    folder_state: FolderState
+    source: str
+    approved_digest: str | None
+    found_digest: str | None
+    is_dev: bool
+    where: Where | None = None
+    limits: str | None = None
+    description: str = ""
+    prefix: str = ""
+    routes: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+    schedules: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    interfaces: tuple[InterfaceChoice, ...] = ()
+
+
+def status_of(
+    entry: ModuleEntry, *, where: Where | None, limits: str | None, declared: ModuleDeclaration | None, problem: str | None, choices: list[InterfaceChoice]
+) -> ModuleStatus:  # fmt: skip
+    """Put together what the ledger knows and what runs. `declared` is None while it does not run."""
+    status = ModuleStatus(
+        name=entry.name,
+        version=entry.version,
+        trust=entry.trust,
+        state=_condition(entry, declared, problem),
+        is_serving=declared is not None,
+        problem=problem,
+        folder=entry.folder,
+        folder_state=entry.state,
+        source=entry.source,
+        approved_digest=entry.approved_digest,
+        found_digest=entry.found_digest,
+        is_dev=entry.is_dev,
+        where=where,
+        limits=limits,
+        interfaces=tuple(one for one in choices if entry.name in (one.provider, *one.others)),
+    )
+    if declared is None:
+        return status
+    return replace(
+        status,
+        description=declared.description,
+        prefix=declared.prefix,
+        routes=tuple(f"{spec.method} {declared.prefix}{spec.path.removesuffix('/')}" for spec in declared.routes),
+        tools=tuple(spec.name for spec in declared.tools),
+        events=tuple(sorted({spec.event for spec in declared.events})),
+        schedules=tuple(f"{spec.handler}: {_when(spec.every_s, spec.at)}" for spec in declared.schedules),
+        agents=tuple(sorted(declared.agents)),
+    )
+
+
+def _condition(entry: ModuleEntry, declared: ModuleDeclaration | None, problem: str | None) -> Condition:
+    if declared is not None:
+        return "running" if problem is None else "failed"
+    if entry.approved_digest is None:
+        return "unapproved"
+    if not entry.enabled:
+        return "disabled"
+    return "starting" if problem is None else "failed"
+
+
+def _when(every_s: int | None, at: str | None) -> str:
+    return f"every {every_s} s" if every_s is not None else f"daily at {at}"

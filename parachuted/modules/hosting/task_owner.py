@@ -1,0 +1,239 @@
+"""Ownership: which tasks of the event loop are a module's, so that they end with it and their failures are its own.
+
+Whatever a module begins while its code runs carries the module's name in its context, and so does what that begins in turn. The loop asks
+`_Factory` for each task, which is the one place where all of them pass.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import traceback
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, TypeVar, cast
+
+from parachuted.errors import ModuleFailedError
+
+Result = TypeVar("Result")
+
+_GRACE_S = 1.0
+_AGAIN_S = 0.05
+_MOST_TEXT = 20_000
+
+
+class OverdueError(Exception):
+    """The work took longer than it may."""
+
+
+class TaskOwner:
+    """All that one module has begun on the loop. `failed` is told the text of a failure that nobody else will see."""
+
+    def __init__(self, name: str, failed: Callable[[str], None], *, most_tasks: int = 1000) -> None:
+        self.name = name
+        self._failed = failed
+        self._most_tasks = most_tasks
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._is_ended = False
+
+    @property
+    def count(self) -> int:
+        """How many of its tasks are alive."""
+        return len(self._tasks)
+
+    async def run(self, work: Coroutine[Any, Any, Result], timeout_s: float) -> Result:
+        """Do the work as the module's own, within a limit of time. Raises OverdueError, ModuleFailedError, or what the work raised.
+
+        It does not wait for work that refuses to be cancelled: such a task is ended, or told of, by `end`.
+        """
+        loop, context = asyncio.get_running_loop(), self._context(work)
+        begun = _FirstStep(_contained(work))
+        task: _Owned[Result] = _Owned(begun, loop=loop, context=context)
+        self._tasks.add(task)
+        try:
+            _step_as(task, begun, loop, context)
+        finally:
+            if begun.is_done:
+                self._tasks.discard(task)
+        if begun.is_done and not task.cancelling():  # most handlers wait for nothing, and so cost no turn of the loop
+            return cast("Result", begun.result)
+        self._keep(task, work)
+        try:
+            await asyncio.wait((task,), timeout=timeout_s)
+            if not task.done():
+                await _cancelled((task,), _GRACE_S)
+                raise OverdueError
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        if task.cancelled():
+            raise ModuleFailedError(f"the module {self.name} was stopped, or cancelled itself, before it had answered")
+        return task.result()
+
+    def begin(self, work: Coroutine[Any, Any, Result]) -> _Owned[Result]:
+        """Begin a task of the module's from outside of its code. A failure at which nobody looks is told of, as that of any other."""
+        return self._own(work, loop=asyncio.get_running_loop(), context=self._context(work))
+
+    def take(self, work: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop, kwargs: dict[str, Any]) -> asyncio.Task[Any]:
+        """Make a task that the module's code asked the loop for."""
+        if len(self._tasks) >= self._most_tasks:
+            work.close()
+            said = f"the module {self.name} has {self._most_tasks} tasks at work, and may begin no more until some have ended"
+            self._failed(said)
+            raise RuntimeError(said)
+        task = self._own(work, loop=loop, **kwargs)
+        if self._is_ended:
+            task.cancel()
+        return task
+
+    def say(self, error: BaseException) -> None:
+        """Tell of the failure of something that the module began in the background."""
+        self._failed(traceback_of(error))
+
+    async def end(self) -> list[str]:
+        """Cancel all that runs and take no more; the names of what refuses to end."""
+        self._is_ended = True
+        mine = tuple(self._tasks - {asyncio.current_task()})
+        return [task.get_name() for task in await _cancelled(mine, _GRACE_S)]
+
+    def _own(self, work: Coroutine[Any, Any, Result], **kwargs: Any) -> _Owned[Result]:  # noqa: ANN401  as asyncio has it
+        return self._keep(_Owned(_contained(work), **kwargs), work)
+
+    def _context(self, work: Coroutine[Any, Any, object]) -> contextvars.Context:
+        """One in which all is the module's. Raises ModuleFailedError, and closes the work, when the module has ended."""
+        if self._is_ended:
+            work.close()
+            raise ModuleFailedError(f"the module {self.name} is not running; `parachute modules status` says why")
+        context = contextvars.copy_context()
+        context.run(_OWNER.set, self)
+        return context
+
+    def _keep(self, task: _Owned[Result], work: Coroutine[Any, Any, Result]) -> _Owned[Result]:
+        task.says = self.say
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _task: work.close())  # it may have been cancelled before it began
+        return task
+
+
+class _Owned(asyncio.Task[Result]):
+    """A module's task; `says` is told when it failed and nobody looked."""
+
+    says: Callable[[BaseException], None] | None = None
+
+
+class _FirstStep(Coroutine[Any, Any, Result]):
+    """Work whose first step is done before its task runs, as Python 3.12 does it for an eager task. `result` once `is_done`."""
+
+    def __init__(self, work: Coroutine[Any, Any, Result]) -> None:
+        self._work = work
+        self._waits_for: list[object] = []
+        self.is_done = False
+        self.result: Any = None
+
+    def begin(self) -> None:
+        """Do the first step. Raises what the work raises."""
+        try:
+            self._waits_for.append(self._work.send(None))
+        except StopIteration as ended:
+            self.is_done, self.result = True, ended.value
+        except BaseException:
+            self.is_done = True
+            raise
+
+    def send(self, value: Any) -> Any:  # noqa: ANN401  as coroutines have it
+        """Go on: first with what the first step waits for."""
+        if self.is_done:
+            raise StopIteration(self.result)
+        return self._waits_for.pop() if self._waits_for else self._work.send(value)
+
+    def throw(self, raised: Any, *more: Any) -> Any:  # noqa: ANN401  the same
+        """Go on with an error, such as the wish to end."""
+        if self.is_done:
+            raise raised
+        self._waits_for.clear()
+        return self._work.throw(raised, *more)
+
+    def close(self) -> None:
+        """End it."""
+        self._work.close()
+
+    def __await__(self) -> Generator[Any, Any, Result]:
+        return (yield from self._work.__await__())
+
+
+_OWNER: contextvars.ContextVar[TaskOwner | None] = contextvars.ContextVar("parachuted_module", default=None)
+
+
+class _Factory:
+    """Makes every task of the loop: a module's own where its code asks, a plain one otherwise."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._before = loop.get_exception_handler()
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, work: Any, **kwargs: Any) -> asyncio.Task[Any]:  # noqa: ANN401  as asyncio has it
+        context = kwargs.get("context")
+        owner = _OWNER.get() if context is None else context.get(_OWNER)
+        return asyncio.Task(work, loop=loop, **kwargs) if owner is None else owner.take(work, loop, kwargs)
+
+    def unseen(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What the loop does with an error that nobody looked at: a module's is told of as that module's."""
+        task, error = context.get("future"), context.get("exception")
+        if isinstance(task, _Owned) and error is not None:
+            if task.says is not None:
+                task.says(error)
+        elif self._before is not None:
+            self._before(loop, context)
+        else:
+            loop.default_exception_handler(context)
+
+
+def claim_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """See to it that the loop knows whose task is whose, from now on. May be called again."""
+    if not isinstance(loop.get_task_factory(), _Factory):
+        factory = _Factory(loop)
+        loop.set_task_factory(factory)
+        loop.set_exception_handler(factory.unseen)
+
+
+def traceback_of(error: BaseException) -> str:
+    """The traceback as text, its end if it is very long: that is where the error is."""
+    text = "".join(traceback.format_exception(error)).rstrip()
+    return text if len(text) <= _MOST_TEXT else f"...\n{text[-_MOST_TEXT:]}"
+
+
+def _step_as(task: asyncio.Task[Any], begun: _FirstStep[Any], loop: asyncio.AbstractEventLoop, context: contextvars.Context) -> None:
+    """Do the first step as that task, inside of whichever calls. Raises what it raises; the wish to end ends no more than the work."""
+    caller = asyncio.current_task(loop)
+    if caller is not None:
+        asyncio.tasks._leave_task(loop, caller)  # noqa: SLF001  documented under "Extending asyncio"
+    asyncio.tasks._enter_task(loop, task)  # noqa: SLF001
+    try:
+        context.run(begun.begin)
+    except asyncio.CancelledError:
+        task.cancel()
+    finally:
+        asyncio.tasks._leave_task(loop, task)  # noqa: SLF001
+        if caller is not None:
+            asyncio.tasks._enter_task(loop, caller)  # noqa: SLF001
+
+
+async def _contained(work: Coroutine[Any, Any, Result]) -> Result:
+    """The loop lets some errors through to whoever runs it, and so a module could end the daemon by its wish to exit."""
+    try:
+        return await work
+    except (Exception, asyncio.CancelledError):
+        raise
+    except BaseException as error:
+        raise ModuleFailedError(f"the module raised {type(error).__name__}; only the daemon may end the process") from error
+
+
+async def _cancelled(tasks: tuple[asyncio.Task[Any], ...], grace_s: float) -> list[asyncio.Task[Any]]:
+    """Cancel, again and again for those that go on; which of them are alive after the time."""
+    until = asyncio.get_running_loop().time() + grace_s
+    living = [task for task in tasks if not task.done()]
+    while living and asyncio.get_running_loop().time() < until:
+        for task in living:
+            task.cancel()
+        await asyncio.wait(living, timeout=_AGAIN_S)
+        living = [task for task in living if not task.done()]
+    return living

@@ -1,0 +1,1 @@
+"""Registry: manifests, discovery, approval and installation of modules."""

@@ -1,0 +1,62 @@
+"""Approved: what is known of a module's approval, and what of it may run.
+
+Values only. `ModuleEntry` is what a person is shown; `ApprovedModule` is all that whoever runs a module is given: a copy, never the folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from parachuted.modules.registry.manifest import Manifest
+
+TrustLevel: TypeAlias = Literal["verified", "trusted", "untrusted"]
+FolderState: TypeAlias = Literal["new", "approved", "changed", "missing", "broken"]
+
+LEVELS: tuple[TrustLevel, ...] = ("verified", "trusted", "untrusted")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleEntry:
+    """One module as modules.yaml and its folder tell of it.
+
+    The digests are those of the folder's bytes, as `tree.read_tree` makes them: `found_digest` is what a person names to approve it.
+    `state` compares the two. A module that is `changed`, `missing` or `broken` in its folder still runs as approved, if it is enabled and
+    `problem` is None or about the folder alone: `Trust.ready` decides, nobody else.
+    """
+
+    name: str
+    folder: Path
+    source: str
+    version: str
+    trust: TrustLevel
+    enabled: bool
+    approved_digest: str | None
+    found_digest: str | None
+    state: FolderState
+    problem: str | None = None
+    is_dev: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovedModule:
+    """A module that may run, as it was approved. Its copy was verified just now and is read-only.
+
+    `digest` is the approval's (files, permissions, locked dependencies), `tree` that of the files, which `loading.load_class` holds the
+    copy against once more. `import_paths` belong at the end of `sys.path`. `overrides` are the `agents:` of modules.yaml, which may only
+    narrow; `config` is its `config:`. Scalars in both are text, as they stand in the file.
+    """
+
+    name: str
+    copy: Path
+    digest: str
+    tree: str
+    manifest: Manifest
+    trust: TrustLevel
+    import_paths: tuple[Path, ...] = ()
+    overrides: Mapping[str, object] = field(default_factory=dict)
+    config: Mapping[str, object] = field(default_factory=dict)
+    is_dev: bool = False

@@ -1,0 +1,47 @@
+"""Prompts: what a person has a module's agents told besides their own instructions. Kept in the home, since it rules what agents do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from parachuted.errors import StorageFailedError
+from parachuted.modules.registry.approved import ApprovedModule
+from parachuted.private import replace_private
+
+FILE = "prompt.md"
+_MOST_BYTES = 400_000
+
+
+class ModulePrompts:
+    """One text a module, or none. Calls read or write the disk."""
+
+    def __init__(self, home: Path) -> None:
+        self._folder = home / "modules"
+
+    def get(self, name: str) -> str | None:
+        """The text; None where the person has said nothing."""
+        try:
+            with (self._folder / name / FILE).open("rb") as file:
+                return file.read(_MOST_BYTES).decode("utf-8", "replace")
+        except FileNotFoundError:
+            return None
+
+    def put(self, name: str, text: str | None) -> None:
+        """Keep it; None: say nothing any more. Raises StorageFailedError."""
+        file = self._folder / name / FILE
+        try:
+            if text is None:
+                file.unlink(missing_ok=True)
+                return
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            replace_private(file, text.encode())
+        except OSError as error:
+            raise StorageFailedError(f"the prompt of {name} could not be kept ({error.strerror})", errno=error.errno) from error
+
+
+def default_prompt(approved: ApprovedModule) -> str:
+    """What the first of its agents is told without a person's words; empty where it has none. Reads the approved copy."""
+    for agent in approved.manifest.agents.values():
+        file = agent.prompt_file
+        return agent.system_prompt if file is None else (approved.copy / file).read_text("utf-8", "replace")
+    return ""

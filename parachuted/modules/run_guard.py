@@ -1,0 +1,124 @@
+"""Run watching: what one run of an agent has read marks it, and what it may then no longer do is put forward to a person instead.
+
+The rule is that of grants/origin.py: who has read text of strangers writes in its lane alone until it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from parachuted.access.grant import Grant
+from parachuted.access.origin import UNTRUSTED, Origin, Taint
+from parachuted.access.origins import Origins
+from parachuted.access.run_watch import ProposedChange
+from parachuted.agents.permission import PermissionRequest, PermissionRequests
+from parachuted.errors import EditRefusedError
+from parachuted.suggestions import Proposal
+from parachuted.suggestions.tool import ProposalSink
+from parachuted.vault import printable
+
+PutForward: TypeAlias = Callable[[Literal["create", "update", "delete"], str, str | None, bytes | None, str], Awaitable[str]]
+_LONGEST_TOLD = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunGuard:
+    """`RunWatch` for one run. `put_forward` takes a change as a suggestion and answers its id; None: there is nobody to take one."""
+
+    run: str
+    session: str | None
+    grant: Grant
+    taint: Taint
+    origins: Origins | None
+    permissions: PermissionRequests | None
+    put_forward: PutForward | None
+
+    @property
+    def is_tainted(self) -> bool:
+        """Whether it has read text of strangers."""
+        return bool(self.taint)
+
+    def is_stranger(self, path: str, digest: str | None, data: bytes | None) -> bool:
+        """Whether that text is one of a stranger's."""
+        return self._origin(path, digest, data) in UNTRUSTED
+
+    def has_read(self, path: str, digest: str | None, data: bytes | None) -> None:
+        """The agent is about to be told that text, or its name."""
+        self.taint.read(path, self._origin(path, digest, data))
+
+    def objection(self, path: str) -> str | None:
+        """Why the run may not write that file now, though its grant names it."""
+        if not self.taint or self.grant.lane.sees(path):
+            return None
+        return f"{self.taint.why()}, so it may not write {printable(path)} any more"
+
+    async def instead(self, change: ProposedChange, why: str) -> str:
+        """Put the change forward, or say that it is not."""
+        if self.put_forward is None:
+            return why
+        name = await self.put_forward(change.action, change.path, change.base, change.data, why)
+        return f"{why}; instead it is suggested to a person as {name}, who decides on it. Nothing has changed yet, and you can go on"
+
+    async def beyond(self, what: Literal["read", "write"], path: str) -> bool:
+        """Whether a person allows it that file now."""
+        return await self._asked(PermissionRequest(kind=what, what=path))
+
+    async def host(self, host: str) -> bool:
+        """Whether a person allows it that host and port now."""
+        return await self._asked(PermissionRequest(kind="network", what=host))
+
+    async def command(self, command: str) -> bool:
+        """Whether a person allows it that command now."""
+        return await self._asked(PermissionRequest(kind="bash", what=command))
+
+    async def _asked(self, wish: PermissionRequest) -> bool:
+        """Nobody is asked by a run that nobody waits for."""
+        if not self.grant.asks or self.permissions is None:
+            return False
+        return await self.permissions.ask(run=self.run, session=self.session, agent=self.grant.agent, wish=wish)
+
+    def writing(self, path: str) -> AbstractContextManager[Callable[[str | None], None]]:
+        """What a run that has read strangers' texts writes is not trusted by the next one."""
+        if self.origins is None:
+            return nullcontext(lambda _digest: None)
+        return self.origins.writing(path, self.taint.origin)
+
+    def _origin(self, path: str, digest: str | None, data: bytes | None) -> Origin:
+        if self.origins is None:
+            return "you"
+        return self.origins.of(path, digest) if data is None else self.origins.of_text(path, data, digest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuggestionForwarder:
+    """Takes what a run would have done to where a person decides. `told` hears the id of each suggestion."""
+
+    suggestions: ProposalSink
+    agent: str
+    session: str | None
+    run: str
+    causes: tuple[str, ...]
+    taint: Taint
+    told: Callable[[str], None]
+
+    async def __call__(
+        self, action: Literal["create", "update", "delete"], path: str, base: str | None, data: bytes | None, why: str
+    ) -> str:  # fmt: skip
+        """The id of the suggestion. Raises EditRefusedError for what is no text, and what `propose` raises."""
+        payload: dict[str, object] = {}
+        if data is not None:
+            try:
+                payload = {"text": data.decode("utf-8")}
+            except UnicodeDecodeError as error:
+                raise EditRefusedError(f"{printable(path)} would be no text, which nobody can be shown to decide on") from error
+        reasoning = f"The agent would have done this at once, but {why[:_LONGEST_TOLD]}."
+        proposal = Proposal(
+            source_agent=self.agent, source_session=self.session or "", action=action, path=path, payload=payload, reasoning=reasoning,
+            base=base, run=self.run, causes=self.causes, origin=self.taint.origin,
+        )  # fmt: skip
+        suggestion = await self.suggestions.propose(proposal)
+        self.told(suggestion.id)
+        return suggestion.id

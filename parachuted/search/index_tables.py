@@ -1,0 +1,138 @@
+"""Shelf: puts cards into the database and takes them out. One thread uses it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+
+from parachuted.search.database import COLUMNS
+from parachuted.search.indexed_note import IndexedNote
+from parachuted.search.words import plain
+from parachuted.vault import name_key
+
+_PIECES = ", ".join(
+    f"CAST(substr(?1, json_extract(value, '$[{at}]'), json_extract(value, '$[{at + 1}]') - json_extract(value, '$[{at}]')) AS TEXT)"
+    for at in range(1, len(COLUMNS) + 1)
+)
+_INSERT_TEXTS = f"""INSERT INTO texts (rowid, {", ".join(COLUMNS)})
+SELECT json_extract(value, '$[0]'), {_PIECES} FROM json_each(?2)"""  # noqa: S608
+_INSERT_NOTE = "INSERT INTO notes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_WITH_NOTE = ("tags", "fields", "links")
+
+
+class IndexTables:
+    """The tables, as one transaction sees them. Later ids are fresher notes, so that a search can begin with the freshest."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def known(self) -> dict[str, tuple[str, float]]:
+        """Digest and time of change (seconds since 1970) of every note that is indexed."""
+        rows = self._connection.execute("SELECT path, digest, modified FROM notes")
+        return {text_of(path): (digest, modified) for path, digest, modified in rows}
+
+    def others(self) -> set[str]:
+        """The files that are known and are no notes."""
+        return {text_of(path) for (path,) in self._connection.execute("SELECT path FROM others")}
+
+    def last_id(self) -> int:
+        """The greatest id that is in use."""
+        return int(self._connection.execute("SELECT coalesce(max(id), 0) FROM notes").fetchone()[0])
+
+    def digest(self, path: str) -> str | None:
+        """The content that the note was indexed with."""
+        row = self._connection.execute("SELECT digest FROM notes WHERE path = ?", (key_of(path),)).fetchone()
+        return None if row is None else str(row[0])
+
+    def put(self, cards: Sequence[tuple[int, IndexedNote]]) -> None:
+        """Put in cards of notes that are not there, by rising id."""
+        run = self._connection.executemany
+        self._connection.execute(_INSERT_TEXTS, _packed(cards))
+        run(_INSERT_NOTE, (_row(number, card) for number, card in cards))
+        run("INSERT OR IGNORE INTO tags VALUES (?, ?)", ((plain(tag), number) for number, card in cards for tag in card.tags))
+        run(
+            "INSERT OR IGNORE INTO fields VALUES (?, ?, ?, ?, ?, ?)",
+            ((number, one.key, one.at, plain(one.text), one.kind, one.number) for number, card in cards for one in card.fields),
+        )
+        run(
+            "INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                (number, at, one.kind, key_of(one.target), link_name(one.target), one.form in {"bare", "angle"}, one.line)
+                for number, card in cards
+                for at, one in enumerate(card.links)
+            ),
+        )
+
+    def drop(self, paths: Iterable[str]) -> None:
+        """Take out what is known of these files."""
+        for path in paths:
+            row = self._connection.execute("SELECT id FROM notes WHERE path = ?", (key_of(path),)).fetchone()
+            if row is None:
+                self._connection.execute("DELETE FROM others WHERE path = ?", (key_of(path),))
+                continue
+            self._connection.execute("DELETE FROM texts WHERE rowid = ?", row)
+            self._connection.execute("DELETE FROM notes WHERE id = ?", row)
+            for table in _WITH_NOTE:
+                self._connection.execute(f"DELETE FROM {table} WHERE note = ?", row)  # noqa: S608
+
+    def put_others(self, paths: Iterable[str]) -> None:
+        """Remember files that are no notes, so that links to them lead somewhere."""
+        rows = ((key_of(path), key_of(name_key(path.rpartition("/")[2]))) for path in paths)
+        self._connection.executemany("INSERT OR IGNORE INTO others VALUES (?, ?)", rows)
+
+    def touch(self, times: Iterable[tuple[str, float]]) -> None:
+        """Notes whose time of change alone is another."""
+        rows = ((modified, key_of(path)) for path, modified in times)
+        self._connection.executemany("UPDATE notes SET modified = ? WHERE path = ?", rows)
+
+    def all_at_once(self, work: Callable[[], None]) -> None:
+        """Do the work as one transaction. Raises sqlite3.Error; then nothing of it is done."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            work()
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+
+
+def link_name(target: str) -> bytes:
+    """The name of the file that a link looks for, without `.md`, however often: `[[a.md]]` may mean `a.md` and `a.md.md`."""
+    name = name_key(target.rstrip("/").rpartition("/")[2])
+    while name.endswith(".md"):
+        name = name.removesuffix(".md")
+    return key_of(name)
+
+
+def key_of(path: str) -> bytes:
+    """A path as it is stored: names need not be UTF-8, which SQLite's texts have to be."""
+    return os.fsencode(path)
+
+
+def text_of(stored: bytes) -> str:
+    """The path that is stored so."""
+    return os.fsdecode(stored)
+
+
+def _packed(cards: Sequence[tuple[int, IndexedNote]]) -> tuple[bytes, str]:
+    """All texts in one, and where each begins and ends: one statement takes them in, and other threads run meanwhile."""
+    pieces: list[bytes] = []
+    places, at = [], 1
+    for number, card in cards:
+        place = [number, at]
+        for text in card.texts:
+            piece = text.encode()
+            pieces.append(piece)
+            at += len(piece)
+            place.append(at)
+        places.append(place)
+    return b"".join(pieces), json.dumps(places)
+
+
+def _row(number: int, card: IndexedNote) -> tuple[object, ...]:
+    name = key_of(name_key(card.path.rpartition("/")[2]))
+    tags = json.dumps(card.tags, ensure_ascii=False) if card.tags else "[]"
+    return number, key_of(card.path), name, card.title, card.modified, card.size, card.digest, tags, card.matter, card.reason

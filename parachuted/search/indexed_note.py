@@ -1,0 +1,200 @@
+"""Card: what is indexed of one note."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from typing import NamedTuple
+
+from parachuted.search.values import ValueKind, measure
+from parachuted.search.words import cut, facet, plain, storable, words_of
+from parachuted.vault import Link, links_in, parse_note, printable
+
+log = logging.getLogger(__name__)
+
+LARGEST = 10 << 20
+KEPT_OF_LARGE = 1 << 20
+_LOOKED_AT_FOR_NUL = 8192
+_MOST_TAGS, _MOST_LINKS, _MOST_FIELDS, _MOST_WORDS = 500, 5_000, 500, 64
+_LONGEST_TITLE = 500
+_TAG = re.compile(r"#([^\s#.,;:!?()\[\]{}'\"<>|&*`~^=+\\]+)")
+_CODE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+_LONGEST_WITH_TAGS = 1 << 20
+_SEPARATORS = re.compile(r"[,\s]+")
+
+
+class IndexedField(NamedTuple):
+    """One text of the frontmatter: its key, its place among that key's, and what it counts as when it is compared."""
+
+    key: str
+    at: int
+    text: str
+    kind: ValueKind
+    number: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexedNote:
+    """`texts` are the indexed columns in their order; `reason` says why not all of the note is found by them."""
+
+    path: str
+    title: str
+    modified: float
+    size: int
+    digest: str
+    tags: tuple[str, ...]
+    matter: str
+    fields: tuple[IndexedField, ...]
+    links: tuple[Link, ...]
+    texts: tuple[str, ...]
+    reason: str | None
+
+
+def make_card(path: str, data: bytes, modified: float) -> IndexedNote:
+    """The card of a note with that content. Never raises on content."""
+    if len(data) > LARGEST:
+        return large_card(path, data[:KEPT_OF_LARGE], modified, len(data), sha256(data).hexdigest())
+    digest = sha256(data).hexdigest()
+    try:
+        return _card_of(path, data, modified, len(data), digest, None)
+    except Exception:  # a fault of this program: one note is found by its name alone, and all others as ever
+        log.exception("a note could not be prepared for the search", extra={"path": path})
+        return nameless_card(path, modified, len(data), digest, "an error in parachuted kept it from being read; see the log")
+
+
+def large_card(path: str, head: bytes, modified: float, size: int, digest: str) -> IndexedNote:
+    """The card of a note that is too large to be searched whole."""
+    reason = f"it is larger than {LARGEST >> 20} MB; only its first {KEPT_OF_LARGE >> 20} MB is searched"
+    return _card_of(path, head, modified, size, digest, reason)
+
+
+def nameless_card(path: str, modified: float, size: int, digest: str, reason: str) -> IndexedNote:
+    """The card of a note of which nothing but the name is known."""
+    return IndexedNote(
+        path=path, title=_stem(path), modified=modified, size=size, digest=digest, tags=(), matter="", fields=(), links=(),
+        texts=(cut(_stem(path)), "", "", "", "", cut(_stem_path(path)), folders_of(path)), reason=reason,
+    )  # fmt: skip
+
+
+def _card_of(path: str, data: bytes, modified: float, size: int, digest: str, reason: str | None) -> IndexedNote:
+    if b"\0" in data[:_LOOKED_AT_FOR_NUL]:
+        return nameless_card(path, modified, size, digest, "it holds NUL bytes, so it is no text; it is found by its name only")
+    note = parse_note(data)
+    values: Mapping[str, object] = note.values if note.frontmatter is not None else {}
+    headings = [(heading.level, heading.title) for heading in note.outline.headings]
+    titles = cut(storable("\n".join(title for _level, title in headings)))
+    body = storable(note.data[note.body.start :].decode("utf-8", "replace"))
+    stem = _stem(path)
+    title = storable((_text_of(values.get("title")) or _first_title(headings) or stem)[:_LONGEST_TITLE])
+    tags = _tags(values, body)
+    fields = tuple(_fields(values)) if values else ()
+    facets = [folders_of(path), *(facet("tag", one) for tag in tags for one in _and_above(plain(tag))), *_facets(fields)]
+    return IndexedNote(
+        path=path, title=title, modified=modified, size=size, digest=digest, tags=tags,
+        matter=json.dumps(values, ensure_ascii=False) if values else "", fields=fields,
+        links=links_in(note)[:_MOST_LINKS] if b"[" in note.data else (),
+        texts=(
+            cut(title if stem == title else f"{title}\n{stem}"), titles, cut(body), cut(" ".join(tags)),
+            cut("\n".join(field.text for field in fields)), cut(_stem_path(path)), " ".join(facets),
+        ),
+        reason=reason,
+    )  # fmt: skip
+
+
+def _first_title(headings: list[tuple[int, str]]) -> str | None:
+    return next((title for level, title in headings if level == 1), None)
+
+
+def _stem(path: str) -> str:
+    return printable(_without_suffix(path.rpartition("/")[2]))
+
+
+def _stem_path(path: str) -> str:
+    return printable(_without_suffix(path))
+
+
+def _without_suffix(path: str) -> str:
+    return path.removesuffix(".md").removesuffix(".markdown")
+
+
+@lru_cache(maxsize=4096)
+def _folder_facets(folder: str) -> str:
+    names = folder.split("/")
+    return " ".join(facet("folder", "/".join(names[:count])) for count in range(1, len(names) + 1))
+
+
+def folders_of(path: str) -> str:
+    """The facets of the folders that the file is in."""
+    folder = path.rpartition("/")[0]
+    return _folder_facets(folder) if folder else ""
+
+
+def _tags(values: Mapping[str, object], body: str) -> tuple[str, ...]:
+    """Tags of the frontmatter, then those in the text; each once, as it is first written, without its `#`."""
+    found: dict[str, str] = {}
+    for key in ("tags", "tag"):
+        for tag in _listed(values.get(key)):
+            _add_tag(found, tag)
+    if "#" in body and len(body) <= _LONGEST_WITH_TAGS and _has_tag(body):
+        text = _CODE.sub(" ", body) if "`" in body or "~~~" in body else body
+        for match in _TAG.finditer(text):
+            if (match.start() == 0 or text[match.start() - 1] in " \t\n\r(,") and not match[1].isdigit():
+                _add_tag(found, match[1])
+    return tuple(found.values())
+
+
+def _has_tag(body: str) -> bool:
+    return _TAG.search(body) is not None
+
+
+def _add_tag(found: dict[str, str], text: str) -> None:
+    tag = storable(text).strip().strip("#/").strip()
+    if tag and len(found) < _MOST_TAGS:
+        found.setdefault(plain(tag), tag)
+
+
+def _listed(value: object) -> list[str]:
+    if isinstance(value, str):
+        return _SEPARATORS.split(value)
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def _and_above(tag: str) -> Iterator[str]:
+    """The tag, and those it is below: `a/b/c` is a `a/b` and an `a`."""
+    while tag:
+        yield tag
+        tag = tag.rpartition("/")[0]
+
+
+def _text_of(value: object) -> str | None:
+    return value.strip() or None if isinstance(value, str) else None
+
+
+def _fields(values: Mapping[str, object]) -> Iterator[IndexedField]:
+    """Each text in the frontmatter; a key that has none is there all the same."""
+    left = _MOST_FIELDS
+    for key, value in values.items():
+        for at, text in enumerate(_texts(value) or [""]):
+            if (left := left - 1) < 0:
+                return
+            yield IndexedField(storable(plain(key)), at, storable(text), *measure(text))
+
+
+def _texts(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    inner = value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
+    return [text for item in inner for text in _texts(item)]
+
+
+def _facets(fields: tuple[IndexedField, ...]) -> Iterator[str]:
+    for key in {field.key: None for field in fields}:
+        yield facet("key", key)
+    for field in fields:
+        for word in words_of(field.text)[:_MOST_WORDS]:
+            yield facet("value", f"{field.key}\n{word}")

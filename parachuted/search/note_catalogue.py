@@ -1,0 +1,134 @@
+"""Catalogue: the notes and their links as they were last indexed, to be listed, filtered and followed."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+
+from parachuted.search.cursors import read_cursor, write_cursor
+from parachuted.search.database import Database
+from parachuted.search.index_tables import key_of, link_name, text_of
+from parachuted.search.listing import make_listing
+from parachuted.search.rows import LinkPage, LinkRow, NotePage, NoteQuery, NoteRow
+from parachuted.search.words import plain, storable
+from parachuted.vault import resolve_target
+
+_SECONDS = 5.0
+_COLUMNS = "notes.path, notes.title, notes.modified, notes.size, notes.digest, notes.tags, notes.matter"
+_LINKS = """SELECT notes.path, links.text, links.kind, links.from_folder, links.line, links.note, links.at
+FROM links JOIN notes ON notes.id = links.note"""
+
+_MAY_LEAD_NOWHERE = """(instr(links.text, x'2f') > 0 OR NOT (
+EXISTS (SELECT 1 FROM notes AS one WHERE one.name IN (links.name, CAST(links.name || x'2e6d64' AS BLOB)) AND sees(one.path))
+OR EXISTS (SELECT 1 FROM others AS one WHERE one.name IN (links.name, CAST(links.name || x'2e6d64' AS BLOB)) AND sees(one.path))))"""
+
+
+class NoteCatalogue:
+    """Answers from the index. Every call blocks for some milliseconds: make it in a thread. Raises StorageFailedError without one."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def notes(self, query: NoteQuery, sees: Callable[[str], bool]) -> NotePage:
+        """A page of notes that `sees` allows. Raises ValueError for a cursor that is none."""
+        listing = make_listing(query)
+        with self._database.reading(_SECONDS) as connection:
+            rows: list[NoteRow] = []
+            last: tuple[object, ...] = ()
+            for row in connection.execute(listing.sql(_COLUMNS), listing.values):
+                if not sees(text_of(row[0])):
+                    continue
+                if len(rows) == query.limit:
+                    return NotePage(rows=tuple(rows), next=write_cursor(query.sort, *last))
+                rows.append(_note(row))
+                last = (*row[-3:], row[0].hex())
+        return NotePage(rows=tuple(rows), next=None)
+
+    def paths(self, query: NoteQuery) -> list[str]:
+        """Every note that the query lists, whatever its limit."""
+        listing = make_listing(query)
+        with self._database.reading(_SECONDS) as connection:
+            return [text_of(row[0]) for row in connection.execute(listing.sql("notes.path"), listing.values)]
+
+    def has_key(self, key: str, sees: Callable[[str], bool]) -> bool:
+        """Whether a note that `sees` allows has that frontmatter key."""
+        sql = "SELECT notes.path FROM fields JOIN notes ON notes.id = fields.note WHERE fields.key = ?"
+        with self._database.reading(_SECONDS) as connection:
+            return any(sees(text_of(path)) for (path,) in connection.execute(sql, (plain(storable(key)),)))
+
+    def note(self, path: str) -> NoteRow | None:
+        """That note; None: it is not indexed."""
+        with self._database.reading(_SECONDS) as connection:
+            row = connection.execute(f"SELECT {_COLUMNS} FROM notes WHERE path = ?", (key_of(path),)).fetchone()  # noqa: S608
+        return None if row is None else _note(row)
+
+    def links_from(self, path: str) -> tuple[LinkRow, ...]:
+        """The links in that note, in its order."""
+        with self._database.reading(_SECONDS) as connection:
+            rows = connection.execute(f"{_LINKS} WHERE notes.path = ? ORDER BY links.at", (key_of(path),)).fetchall()
+            return tuple(_links(rows, connection))
+
+    def links_to(self, path: str, sees: Callable[[str], bool] = bool) -> tuple[LinkRow, ...]:
+        """The links that lead to that file where there is nothing but what `sees` allows, by the notes they stand in."""
+        with self._database.reading(_SECONDS) as connection:
+            sql = f"{_LINKS} WHERE links.name = ? ORDER BY notes.path, links.at"
+            rows = connection.execute(sql, (link_name(path),)).fetchall()
+            return tuple(link for link in _links(rows, connection, sees) if link.target == path and sees(link.source))
+
+    def unresolved(self, sees: Callable[[str], bool], limit: int, after: str | None = None) -> LinkPage:
+        """Links that lead to nothing that `sees` allows, in notes that it allows. Raises ValueError for a cursor that is none."""
+        source, at = read_cursor(after, "links", (str, int)) if after is not None else ("", -1)
+        found: list[LinkRow] = []
+        last: tuple[object, ...] = ()
+        with self._database.reading(_SECONDS) as connection:
+            connection.create_function("sees", 1, lambda stored: sees(text_of(stored)))
+            sql = f"{_LINKS} WHERE (notes.path, links.at) > (?, ?) AND {_MAY_LEAD_NOWHERE} ORDER BY notes.path, links.at"
+            for row in connection.execute(sql, (_bytes(str(source)), at)):
+                if not sees(text_of(row[0])):
+                    continue
+                (link,) = _links([row], connection, sees)
+                if link.target is None:
+                    if len(found) == limit:
+                        return LinkPage(rows=tuple(found), next=write_cursor("links", *last))
+                    found.append(link)
+                    last = (row[0].hex(), row[6])
+        return LinkPage(rows=tuple(found), next=None)
+
+
+class _Names:
+    """The files of the vault that `sees` allows, as links look for them."""
+
+    def __init__(self, connection: sqlite3.Connection, sees: Callable[[str], bool]) -> None:
+        self._connection, self._sees = connection, sees
+
+    def by_name(self, key: str) -> Iterable[str]:
+        sql = "SELECT path FROM notes WHERE name = ? UNION ALL SELECT path FROM others WHERE name = ?"
+        paths = [text_of(path) for (path,) in self._connection.execute(sql, (key_of(key),) * 2).fetchall()]
+        return filter(self._sees, paths)
+
+    def exists(self, path: str) -> bool:
+        sql = "SELECT 1 FROM notes WHERE path = ? UNION ALL SELECT 1 FROM others WHERE path = ?"
+        return self._sees(path) and self._connection.execute(sql, (key_of(path),) * 2).fetchone() is not None
+
+
+def _links(
+    rows: Iterable[tuple[bytes, bytes, str, int, int, int, int]], connection: sqlite3.Connection, sees: Callable[[str], bool] = bool
+) -> Iterator[LinkRow]:
+    names = _Names(connection, sees)
+    for path, stored, kind, from_folder, line, _note_id, _at in rows:
+        source, text = text_of(path), text_of(stored)
+        target = resolve_target(text, source, names, from_folder=bool(from_folder))
+        yield LinkRow(source=source, target=target, text=text, kind=kind, line=line)  # type: ignore[arg-type]
+
+
+def _note(row: tuple[bytes, str, float, int, str, str, str]) -> NoteRow:
+    path, title, modified, size, digest, tags, matter = row[:7]
+    return NoteRow(
+        path=text_of(path), title=title, modified=modified, size=size, digest=digest, tags=tuple(json.loads(tags)),
+        frontmatter=json.loads(matter) if matter else {},
+    )  # fmt: skip
+
+
+def _bytes(text: str) -> bytes:
+    return bytes.fromhex(text)

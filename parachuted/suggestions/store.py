@@ -1,0 +1,184 @@
+"""Shelf: keeps the records of suggestions and writes their files. Blocks on the disk; its callers see to it that one suggestion is in one
+hand at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from parachuted.errors import ConflictError, NotFoundError, ParachuteError
+from parachuted.state import StateStore
+from parachuted.suggestions.applying import PlannedSuggestion
+from parachuted.suggestions.record import SuggestionRecord, record_from, record_of
+from parachuted.suggestions.seal import Sealer
+from parachuted.suggestions.suggestion import Suggestion
+from parachuted.suggestions.suggestion_file import SuggestionFile, SuggestionPreview, body_of, normal, read_paper, with_words, write_paper
+from parachuted.vault import Author, Store, VaultPath, diff_of, printable
+
+log = logging.getLogger(__name__)
+
+WRITER = "suggestions"
+_ATTEMPTS = 5
+_LARGEST_PAPER = 4 << 20
+_CUT = "(cut: the difference is longer)"
+_TOO_LARGE = "(too large to be compared"
+_MOST_KEPT = 2_000
+_MOST_TEXT = 64 << 10
+
+
+class SuggestionStore:
+    """All suggestions that are known."""
+
+    def __init__(
+        self, *, store: Store, state: StateStore, sealer: Sealer, clock: Callable[[], datetime], size: Callable[[VaultPath], int]
+    ) -> None:  # fmt: skip
+        """`size`: how many bytes a file of the vault has."""
+        self._store, self._sealer, self._clock, self._size = store, sealer, clock, size
+        self._table, self._over = state.table("suggestions"), state.table("suggestions_over")
+        self._lock = threading.Lock()
+        self._records: dict[str, SuggestionRecord] = {}
+        for key, row in self._table.items():
+            try:
+                self._records[key] = record_from(row)
+            except (ValueError, KeyError, TypeError) as error:
+                log.warning("a record of a suggestion cannot be read; its file counts", extra={"suggestion": key, "reason": str(error)})
+
+    def all(self) -> list[SuggestionRecord]:
+        """All of them, in the order in which they came."""
+        with self._lock:
+            return list(self._records.values())
+
+    def get(self, name: str) -> SuggestionRecord | None:
+        """That one."""
+        with self._lock:
+            return self._records.get(name)
+
+    def is_over(self, name: str) -> bool:
+        """Whether there was one of that name, which was resolved so long ago that no more is known of it."""
+        return self._over.take(name) is not None
+
+    def keep(self, record: SuggestionRecord) -> None:
+        """Keep it, and of those that were resolved long ago no more than some thousands. Raises StorageFailedError."""
+        name = record.suggestion.id
+        self._table.put(name, record.to_json())
+        with self._lock:
+            self._records[name] = record
+            resolved = [key for key, one in self._records.items() if not one.suggestion.is_pending]
+            gone = resolved[: max(0, len(resolved) - _MOST_KEPT)]
+            for key in gone:
+                del self._records[key]
+        for key in gone:
+            self._over.put(key, {})
+            self._table.drop(key)
+
+    def put_up(self, record: SuggestionRecord) -> None:
+        """Write its file, and make it if it waits and has none. What somebody else wrote there meanwhile is kept in the history."""
+        path, suggestion = VaultPath(record.paper), record.suggestion
+        data = write_paper(suggestion, record.body, self._sealer.seal(suggestion, normal(record.body)))
+        author = Author(by=WRITER, causes=suggestion.causes)
+        for _ in range(_ATTEMPTS):
+            try:
+                self._write(path, data, author, may_create=suggestion.is_pending)
+            except ConflictError:
+                continue
+            return
+
+    def _write(self, path: VaultPath, data: bytes, author: Author, *, may_create: bool) -> None:
+        try:
+            present = self._store.read(path, keep=True)
+        except NotFoundError:
+            if may_create:
+                self._store.create(path, data, author)
+            return
+        if present.data != data:
+            self._store.replace(path, data, author, base=present.digest)
+
+    def say(self, record: SuggestionRecord, words: str) -> SuggestionRecord:
+        """Write words into its file, boxes empty."""
+        said = record_of(record.suggestion, record.paper, replace(record.shown, words=words))
+        said = replace(said, applying=record.applying)
+        self.keep(said)
+        self.put_up(said)
+        return said
+
+    def say_in(self, path: VaultPath, words: str) -> None:
+        """Write words into a file that is none of ours, and empty its boxes."""
+        for _ in range(_ATTEMPTS):
+            try:
+                present = self._store.read(path, keep=True)
+                self._store.replace(path, with_words(present.data, words), Author(by=WRITER), base=present.digest)
+            except ConflictError:
+                continue
+            return
+
+    def at(self, path: str) -> SuggestionRecord | None:
+        """The one whose file is there."""
+        return next((record for record in self.all() if record.paper == path), None)
+
+    def stands(self, path: str) -> bool:
+        """Whether there is a file."""
+        try:
+            self._store.read(VaultPath(path))
+        except ParachuteError:
+            return False
+        return True
+
+    def read(self, path: VaultPath) -> SuggestionFile | None:
+        """What the file says; None: there is none, or none that is read."""
+        try:
+            if self._store.resolve(path) != path or self._size(path) > _LARGEST_PAPER:
+                return None
+            data = self._store.read(path).data
+        except ParachuteError:
+            return None
+        return read_paper(data) if len(data) <= _LARGEST_PAPER else None  # it may have grown
+
+    def is_as_written(self, paper: SuggestionFile, record: SuggestionRecord) -> bool:
+        """Whether the file says what we wrote, boxes aside."""
+        return paper.suggestion == record.suggestion and paper.shown == normal(record.body)
+
+    def is_ours(self, paper: SuggestionFile) -> bool:
+        """Whether the file is as we once wrote it, boxes aside, by its seal."""
+        return paper.suggestion is not None and self._sealer.holds(paper.seal, paper.suggestion, paper.shown)
+
+
+def shown_of(suggestion: Suggestion, planned: PlannedSuggestion) -> SuggestionPreview:
+    """What a person is to see of what it would do: all of it, one way or the other."""
+    before, after = planned.before or b"", planned.after or b""
+    if any(b"\0" in text or not _is_text(text) for text in (before, after)):
+        return SuggestionPreview(diff=f"(no text: {len(before)} bytes become {len(after)})")
+    diff = diff_of(before, after, suggestion.path)
+    is_whole = not diff.endswith(_CUT) and not diff.startswith(_TOO_LARGE)
+    return SuggestionPreview(diff=diff, text=None if is_whole or planned.after is None else after.decode())
+
+
+def superseded(record: SuggestionRecord, suggestion: Suggestion, ours: bytes | None, theirs: bytes | None) -> SuggestionRecord:
+    """The record of one that cannot be done any more, both texts shown."""
+    texts = (("What would stand there", ours), ("What stands there now", theirs))
+    after = tuple((title, _shown_text(text)) for title, text in texts)
+    shown = replace(record.shown, words="", after=after)
+    return SuggestionRecord(suggestion=suggestion, paper=record.paper, shown=shown, body=body_of(suggestion, shown))
+
+
+def unknown(name: str) -> NotFoundError:
+    """What is said of a suggestion that does not exist, for whatever reason."""
+    return NotFoundError(f"there is no suggestion {printable(name[:80])}; `parachute suggestions list` shows those there are")
+
+
+def _shown_text(text: bytes | None) -> str:
+    if text is None:
+        return "(not known, or no file)"
+    shown = text[:_MOST_TEXT].decode("utf-8", "replace")
+    return shown if len(text) <= _MOST_TEXT else f"{shown}\n(cut: it has {len(text)} bytes)"
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

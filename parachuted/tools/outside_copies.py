@@ -1,0 +1,137 @@
+"""Outside: copies of folders beside the vault that an agent was granted, for it to read. Nothing it does to them goes back.
+
+What begins with a dot is never copied (keys and settings are there), nor a link, nor any of the folders that hold machines and secrets.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from parachuted.private import is_in
+from parachuted.tools.hostile_folder import FolderContents, HostileFolder, ReadRefusedError
+from parachuted.vault import begins_with_dot, printable
+
+_MOST_FILES = 5_000
+_MOST_BYTES = 64 << 20
+_LARGEST = 8 << 20
+_MACHINES = ("/proc", "/sys", "/dev", "/run", "/var/run", "/boot", "/etc", "/root/.ssh")
+
+
+@dataclass(slots=True)
+class _Sum:
+    """What was copied so far, of all folders."""
+
+    files: int = 0
+    size: int = 0
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutsideCopies:
+    """`copied` are what was asked for and the name of its copy; `left_out` what was not copied, with the reason."""
+
+    copied: tuple[tuple[str, str], ...] = ()
+    left_out: tuple[tuple[str, str], ...] = ()
+
+
+def copy_outside(
+    asked: tuple[str, ...], into: Path | None, *, uid: int | None, user_home: Path | None, never: tuple[Path, ...]
+) -> OutsideCopies:  # fmt: skip
+    """Copy each folder, or file, to `into/<number>`. `never` are folders that are not copied, nor is what holds them. OSError."""
+    if not asked:
+        return OutsideCopies()
+    if into is None:
+        return OutsideCopies(left_out=tuple((path, "this run has no place for what is beside the vault") for path in asked))
+    sum_, copied = _Sum(), []
+    folder = HostileFolder(into, uid=uid)
+    try:
+        for number, path in enumerate(asked, start=1):
+            place = _place(path, user_home)
+            real = _real(place)
+            reason = "it needs a home" if place is None else _refusal(real, user_home, never)
+            if real is None or reason is not None:
+                sum_.left_out.append((printable(path), reason or ""))
+                continue
+            try:
+                source, name = _opened(real)
+            except OSError:  # what was looked at is what is copied, or nothing is
+                sum_.left_out.append((printable(path), "it was changed while it was looked at, or cannot be entered"))
+                continue
+            try:
+                _copy_all(real, source, name, folder, str(number), sum_)
+            finally:
+                source.close()
+            copied.append((path, str(number)))
+    finally:
+        folder.close()
+    return OutsideCopies(copied=tuple(copied), left_out=tuple(sum_.left_out))
+
+
+def _place(path: str, user_home: Path | None) -> Path | None:
+    text = path.removesuffix("/**").rstrip("/") or "/"
+    if text.startswith("~"):
+        return None if user_home is None or not (text == "~" or text.startswith("~/")) else user_home / text[1:].lstrip("/")
+    return Path(text)
+
+
+def _real(place: Path | None) -> Path | None:
+    try:
+        return place.resolve(strict=True) if place is not None else None
+    except (OSError, RuntimeError):
+        return None
+
+
+def _refusal(real: Path | None, user_home: Path | None, never: tuple[Path, ...]) -> str | None:
+    if real is None:
+        return "it is not there"
+    if any(begins_with_dot(part) for part in real.parts):
+        return "what begins with a dot is not shown to agents"
+    shut = [path.resolve() for path in (*never, *((user_home,) if user_home is not None else ()))]
+    if any(is_in(one, real) for one in shut) or any(is_in(real, path.resolve()) for path in never):
+        return "it holds what agents are not shown as a whole; name a folder within"
+    if real == Path("/") or any(is_in(real, Path(path)) for path in _MACHINES):
+        return "it belongs to the machine"
+    return None
+
+
+def _opened(real: Path) -> tuple[HostileFolder, str | None]:
+    """The folder; or the one that the file is in, and its name. OSError, also when a link came into the way."""
+    try:
+        return HostileFolder(real, is_others=True), None
+    except NotADirectoryError:
+        return HostileFolder(real.parent, is_others=True), real.name
+
+
+def _copy_all(real: Path, source: HostileFolder, file: str | None, into: HostileFolder, name: str, sum_: _Sum) -> None:
+    if file is not None:
+        _copy(source, file, into, f"{name}/{file}", sum_, real.parent)
+        return
+    walked = source.walk(_MOST_FILES)
+    sum_.left_out += _told(real, walked)
+    for path in sorted(walked.files):
+        if not _copy(source, path, into, f"{name}/{path}", sum_, real):
+            return
+
+
+def _copy(source: HostileFolder, path: str, into: HostileFolder, target: str, sum_: _Sum, place: Path) -> bool:
+    """One file; False when no more is taken."""
+    if sum_.files >= _MOST_FILES or sum_.size >= _MOST_BYTES:
+        sum_.left_out.append((printable(str(place)), f"more than {_MOST_FILES:,} files or {_MOST_BYTES >> 20} MB; the rest is left out"))
+        return False
+    try:
+        data, _ = source.read(path, _LARGEST)
+    except (ReadRefusedError, OSError) as error:  # what was swapped meanwhile is left out; it is no reason not to begin
+        reason = str(error) if isinstance(error, ReadRefusedError) else error.strerror or "it went"
+        sum_.left_out.append((printable(os.path.join(place, path)), reason))  # noqa: PTH118  a text
+        return True
+    into.put(target, data)
+    sum_.files, sum_.size = sum_.files + 1, sum_.size + len(data)
+    return True
+
+
+def _told(place: Path, walked: FolderContents) -> Iterator[tuple[str, str]]:
+    for path, why in (*walked.odd.items(), *walked.closed.items()):
+        yield printable(os.path.join(place, path)), why  # noqa: PTH118  the same

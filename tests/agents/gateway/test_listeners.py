@@ -1,0 +1,79 @@
+"""Where the gateway is reached: one port for all, sockets in private folders."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import stat
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from parachuted.agents.gateway.listeners import GatewayListeners
+
+
+async def answer(_request: web.BaseRequest) -> web.Response:
+    return web.Response(text="here")
+
+
+async def test_the_port_is_of_this_machine_alone_and_stays():
+    listening = GatewayListeners(answer)
+    port = await listening.port()
+    assert await listening.port() == port
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/") as response:
+        assert await response.text() == "here"
+    with socket.socket() as elsewhere:
+        elsewhere.settimeout(1)
+        assert elsewhere.connect_ex(("127.0.0.2", port)) != 0
+    await listening.close()
+    with socket.socket() as closed:
+        assert closed.connect_ex(("127.0.0.1", port)) != 0
+
+
+async def test_what_lies_in_the_socket_s_place_is_replaced_and_gone_afterwards(tmp_path):
+    (tmp_path / "gateway.sock").write_text("left by a crash")
+    async with GatewayListeners(answer).socket(tmp_path, answer) as path:
+        assert stat.S_ISSOCK(path.stat().st_mode)
+        async with (
+            aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as session,
+            session.get("http://localhost/") as response,
+        ):
+            assert await response.text() == "here"
+    assert not path.exists()
+
+
+async def test_where_no_socket_is_wanted_there_is_none():
+    async with GatewayListeners(answer).socket(None, answer) as path:
+        assert path is None
+
+
+async def test_a_folder_in_the_socket_s_place_is_an_error(tmp_path):
+    (tmp_path / "gateway.sock").mkdir()
+    with pytest.raises(OSError, match=r"gateway\.sock"):
+        async with GatewayListeners(answer).socket(tmp_path, answer):
+            pass
+
+
+async def test_what_is_no_http_is_answered_so_and_fills_no_log(tmp_path, caplog):
+    async with GatewayListeners(answer).socket(tmp_path, answer) as path:
+        for wrong in (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 1_000 + b"\r\n", b"\x16\x03\x01\r\n\r\n", b"GET / HTTP/1.1\r\n\0: x\r\n\r\n"):
+            reader, writer = await asyncio.open_unix_connection(path)
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" + wrong)
+            assert b" 400 Bad Request" in await asyncio.wait_for(reader.read(), 10)
+            writer.close()
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_a_fault_of_ours_is_logged(tmp_path, caplog):
+    async def fail(_request: web.BaseRequest) -> web.Response:
+        raise ValueError("ours")
+
+    async with (
+        GatewayListeners(fail).socket(tmp_path, fail) as path,
+        aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as session,
+        session.get("http://x/") as response,
+    ):
+        assert response.status == 500
+    assert "ours" in caplog.text

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from parachuted.agents.active_runs import ActiveRun, ActiveRuns
+from parachuted.errors import AgentFailedError, AgentStoppedError
+
+NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+
+
+def working(run: str, **more: object) -> ActiveRun:
+    return ActiveRun(run=run, agent="a", entry="cli", since=NOON, **more)
+
+
+async def endless() -> str:
+    await asyncio.Event().wait()
+    return "never"
+
+
+async def test_work_answers_and_raises_as_if_nobody_held_it():
+    async def answers() -> str:
+        assert [one.run for one in at_work.all()] == ["r-1"]
+        return "done"
+
+    async def fails() -> str:
+        raise AgentFailedError("it broke")
+
+    at_work = ActiveRuns()
+    assert await at_work.hold(working("r-1"), answers()) == "done"
+    with pytest.raises(AgentFailedError, match="it broke"):
+        await at_work.hold(working("r-2"), fails())
+    assert at_work.all() == []
+
+
+async def test_ending_a_run_ends_its_work_and_tells_who_waits_why():
+    at_work, cleaned = ActiveRuns(), []
+
+    async def work() -> str:
+        cleaned.append("began")
+        try:
+            return await endless()
+        finally:
+            await asyncio.sleep(0)
+            cleaned.append("up")
+
+    async with asyncio.TaskGroup() as group:
+        waits = group.create_task(outcome(at_work.hold(working("r-1"), work())))
+        other = group.create_task(outcome(at_work.hold(working("r-2", module="bot"), endless())))
+        while len(at_work.all()) < 2 or not cleaned:
+            await asyncio.sleep(0)
+        assert await at_work.stop("you said so", lambda one: one.module is None) == ("r-1",)
+        assert (await waits, cleaned) == ("you said so", ["began", "up"])
+        assert [one.run for one in at_work.all()] == ["r-2"]
+        assert await at_work.stop("all of them") == ("r-2",)
+        assert await other == "all of them"
+
+
+async def test_a_run_of_somebody_who_may_ask_for_it_no_longer_ends_and_others_go_on():
+    at_work, allowed = ActiveRuns(), {"phone"}
+    async with asyncio.TaskGroup() as group:
+        mine = group.create_task(outcome(at_work.hold(working("r-1", may_go_on=lambda: "phone" in allowed), endless())))
+        other = group.create_task(outcome(at_work.hold(working("r-2"), endless())))
+        await asyncio.sleep(0)
+        at_work.recheck()
+        await asyncio.sleep(0)
+        assert not mine.done()
+        allowed.clear()
+        at_work.recheck()
+        assert "may do so no longer" in await mine
+        assert [one.run for one in at_work.all()] == ["r-2"]
+        await at_work.stop("the end")
+        await other
+
+
+async def test_who_waits_goes_away_and_the_work_ends_with_it():
+    at_work = ActiveRuns()
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(at_work.hold(working("r-1"), endless()))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+    assert task.cancelled()
+    assert at_work.all() == []
+
+
+async def test_a_run_that_is_ended_before_it_began_is_ended():
+    at_work = ActiveRuns()
+    async with asyncio.TaskGroup() as group:
+        waits = group.create_task(outcome(at_work.hold(working("r-1"), endless())))
+        while not at_work.all():
+            await asyncio.sleep(0)
+        at_work.end("at once")
+        at_work.end("twice")
+        assert await waits == "at once"
+
+
+async def test_work_that_is_cancelled_from_within_has_failed():
+    async def cancels() -> str:
+        raise asyncio.CancelledError
+
+    with pytest.raises(AgentFailedError, match="from within"):
+        await ActiveRuns().hold(working("r-1"), cancels())
+
+
+async def outcome(held) -> str:
+    try:
+        return str(await held)
+    except AgentStoppedError as error:
+        return error.message
+
+
+async def test_what_is_ended_while_a_run_is_put_together_does_not_begin():
+    at_work, began = ActiveRuns(), []
+
+    async def work() -> str:
+        began.append("it did")
+        return "done"
+
+    asked = at_work.moment
+    at_work.end("you said so", lambda one: one.module == "bot")
+    assert await outcome(at_work.hold(working("r-1", module="bot"), work(), since=asked)) == "you said so"
+    assert began == []
+    assert await outcome(at_work.hold(working("r-2"), work(), since=asked)) == "done"
+    assert await outcome(at_work.hold(working("r-3", module="bot"), work(), since=at_work.moment)) == "done"
+    assert "no longer" in await outcome(at_work.hold(working("r-4", may_go_on=lambda: False), work(), since=at_work.moment))
+    for _ in range(200):
+        at_work.end("others", lambda _one: False)
+    assert "while it began" in await outcome(at_work.hold(working("r-5"), work(), since=asked))

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import json
+
+import aiohttp
+import pytest
+from aiohttp.test_utils import make_mocked_request
+
+from parachuted.api.http.errors import answer_to, error_body
+from parachuted.errors import (
+    ActRefusedError,
+    ConflictError,
+    EditRefusedError,
+    ModuleFailedError,
+    NotFoundError,
+    ParachuteError,
+    PathRefusedError,
+    StorageFailedError,
+)
+from tests.api.calls import call, refused
+from tests.stories.life import Live
+
+STATUSES = [
+    (NotFoundError("no note"), 404),
+    (PathRefusedError("no path"), 400),
+    (EditRefusedError("no edit"), 422),
+    (ActRefusedError("no, says the hook"), 403),
+    (ModuleFailedError("no answer"), 502),
+    (ConflictError("no merge", base=b"", ours=b"", theirs=b""), 409),
+    (StorageFailedError("no space"), 507),
+    (ParachuteError("no"), 500),
+]
+
+
+def answered(error: Exception) -> tuple[int, dict[str, str]]:
+    answer = answer_to(error, make_mocked_request("GET", "/api/x"), "abc123")
+    return answer.status, json.loads(answer.body)
+
+
+@pytest.mark.parametrize(("error", "status"), STATUSES)
+def test_a_named_error_has_its_status_and_says_its_sentence(error, status):
+    answer = answered(error)
+
+    assert (answer[0], {key: answer[1][key] for key in ("error", "message", "detail", "request_id")}) == (
+        status,
+        error_body(status, error.message, "abc123"),
+    )
+
+
+def test_what_nobody_expected_is_logged_whole_and_told_as_no_more_than_an_id(caplog):
+    status, body = answered(OSError(5, "Input/output error", "/home/me/.parachute/keys.yaml"))
+
+    assert status == 500
+    assert "keys.yaml" not in json.dumps(body)
+    assert body["request_id"] in body["message"]
+    assert [record.request_id for record in caplog.records] == [body["request_id"]]
+    assert "keys.yaml" in caplog.text
+
+
+async def test_the_old_names_are_those_that_callers_know():
+    assert [error_body(status, "m", "r")["error"] for status in (401, 404)] == ["Unauthorized", "Not Found"]
+
+
+@pytest.mark.parametrize("path", ["/", "/api", "/api/nothing", "/api/runs/x/y", "/docs", "/api/health/x"])
+async def test_what_is_no_call_is_not_found(live: Live, path):
+    async with live() as life:
+        assert await refused(life, "GET", path) == (404, "there is no such call; GET /api/docs, in a browser, lists them")
+
+
+async def test_a_call_that_takes_another_method_says_which(live: Live):
+    async with live() as life, aiohttp.ClientSession() as session:
+        for method, path, allowed in (("POST", "/api/health", "GET,HEAD"), ("GET", "/api/pause", "POST"), ("HEAD", "/api/events", "GET")):
+            async with session.request(method, life.url + path) as answer:
+                assert (answer.status, answer.headers["Allow"]) == (405, allowed)
+
+
+async def test_no_error_tells_a_path_outside_the_vault(live: Live, vault, tmp_path):
+    (vault / "out.md").symlink_to(tmp_path / "outside.md")
+    (tmp_path / "outside.md").write_text("secret")
+    (vault / "folder").mkdir()
+    paths = [
+        "out.md",
+        "folder",
+        "none.md",
+        "../outside.md",
+        "/etc/passwd",
+        "folder/../../outside.md",
+        ".parachute/x",
+        "x" * 300,
+        "a\nb",
+        "",
+    ]
+    async with live() as life:
+        for path in paths:
+            status, answer = await call(life, "GET", "/api/why", params={"path": path})
+            assert status in {400, 404}, (path, answer)
+            assert "secret" not in answer["message"]
+            assert str(tmp_path) not in answer["message"].replace(str(vault), "")

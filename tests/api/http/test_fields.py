@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from parachuted.api.http.fields import AppRequestModel, FolderParameter, Path, RequestModel, Whole, sentence_of
+from parachuted.errors import PathRefusedError
+from parachuted.vault import VaultPath
+
+
+class Ours(RequestModel):
+    path: Path
+    folder: FolderParameter = VaultPath("")
+    max_tokens: Whole = 7
+
+
+class Apps(AppRequestModel):
+    session_id: str = ""
+
+
+def test_names_come_in_either_case():
+    assert Ours.model_validate({"path": "a.md", "maxTokens": "3"}) == Ours.model_validate({"path": "a.md", "max_tokens": 3})
+    assert Apps.model_validate({"sessionId": "x"}).session_id == "x"
+
+
+def test_a_misspelled_name_is_refused_where_it_is_ours_and_let_go_where_the_app_sends_it():
+    with pytest.raises(ValidationError) as raised:
+        Ours.model_validate({"path": "a.md", "maxToken": 3})
+
+    assert "maxToken" in sentence_of(raised.value)
+    assert Apps.model_validate({"sesionId": "x"}).session_id == ""
+
+
+@pytest.mark.parametrize("folder", ["", ".", "Projects", "Projects/"])
+def test_a_folder_is_the_vault_itself_or_one_in_it(folder):
+    assert Ours.model_validate({"path": "a.md", "folder": folder}).folder == folder.strip("./")
+
+
+@pytest.mark.parametrize("path", ["", "/etc/passwd", "../x", "a/../b", "a\0b", "~/x", "\ud800"])
+def test_what_is_no_path_of_the_vault_is_refused_with_the_reason(path):
+    with pytest.raises(PathRefusedError):
+        Ours.model_validate({"path": path})
+
+
+def test_a_name_that_is_no_utf8_is_a_path():
+    assert Ours.model_validate({"path": "b\udcff.md"}).path == "b\udcff.md"
+
+
+@pytest.mark.parametrize("number", ["", " 1", "1 ", "1.0", "1e3", "-1", "٣", "9" * 16, "x", "0x1"])
+def test_a_number_in_a_query_is_digits_alone(number):
+    with pytest.raises(ValidationError, match="whole number"):
+        Ours.model_validate({"path": "a.md", "max_tokens": number})
+
+
+def test_all_mistakes_are_told_in_one_sentence_without_what_was_sent():
+    with pytest.raises(ValidationError) as raised:
+        Ours.model_validate({"path": ["secret"], "max_tokens": "secret"})
+
+    assert sentence_of(raised.value) == "path: should be a text; max_tokens: should be a whole number"

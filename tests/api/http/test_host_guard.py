@@ -1,0 +1,230 @@
+"""The door: raw sockets say what no well-behaved client would."""
+
+from __future__ import annotations
+
+import aiohttp
+import pytest
+from aiohttp.test_utils import make_mocked_request
+
+from parachuted.api.http.host_guard import HostGuard, is_loopback
+from tests.api.calls import spoken
+from tests.stories.life import Live
+
+HEALTH = "GET /api/health HTTP/1.1"
+
+
+def lines(*all_lines: str) -> bytes:
+    return "\r\n".join((*all_lines, "Connection: close", "", "")).encode()
+
+
+def status_of(answer: bytes) -> int:
+    return int(answer.split(b" ", 2)[1])
+
+
+OWN_SHAPES = (
+    "localhost", "LOCALHOST:1", "localhost.", "localhost.:80", "localhost:0", "localhost:65535", "127.0.0.1", "127.0.0.1:3333", "127.9.9.9",
+    "[::1]", "[::1]:3333", "[::1]:80",
+)  # fmt: skip
+OTHER_SHAPES = (
+    "[::1]evil", "[::1]evil:80", "[::1%evil]", "[::1%25evil]", "[::1%lo]", "[::1]:", "[::1]:x", "[::1]:080", "[::1]:65536", "[::1]]",
+    "[[::1]]",
+    "[::1] ", " [::1]", "[::1", "::1]", "::1", "[]", "[]:80", "[localhost]", "[127.0.0.1]", "[0:0:0:0:0:0:0:1]", "[::0001]",
+    "[::ffff:127.0.0.1]",
+    "[v1.x]", "[::1].evil.com", "[::1]@evil.com", "evil.com@[::1]", "", ":", ":3333", ".", "..", "localhost..", ".localhost", "localhost:",
+    "localhost:+80", "localhost: 80", "localhost:8_0", "localhost:99999", "localhost:\uff18\uff10", "localhost:evil.com", "localhost:80:80",
+    "loca\u017fhost", "localho\u017ft", "localhost\u3002", "localhost%00", "localhost\t", "localhost/x", "localhost\\@evil.com",
+    "localhost#",
+    "localhost?a", "localhost@evil.com", "evil.com@localhost", "localhost,evil.com", "evil.com", "localhost.evil.com", "127.0.0.1.evil.com",
+    "127.0.0.1.", "127.0.0.01", "127.1", "2130706433", "0x7f.0.0.1", "0177.0.0.1", "10.0.0.1",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("authority", OWN_SHAPES)
+def test_names_of_this_machine_are_its_own(authority):
+    assert is_loopback(authority)
+
+
+@pytest.mark.parametrize("authority", OTHER_SHAPES)
+def test_no_other_name_is_and_none_is_spelled_in_another_way(authority):
+    assert not is_loopback(authority)
+
+
+OWN = [
+    (HEALTH, "Host: localhost:3333"),
+    (HEALTH, "Host: [::1]:3333"),
+    (HEALTH, "Host: localhost:8080", "Origin: http://localhost:8080"),
+    (HEALTH, "Host: LOCALHOST", "Origin: http://localhost", "Sec-Fetch-Site: same-origin"),
+    (HEALTH, "Host: localhost", "Sec-Fetch-Site: none"),
+    (HEALTH, "Host: localhost", "Upgrade: h2c", "Connection: upgrade"),
+    ("GET http://127.0.0.1/api/health HTTP/1.1", "Host: localhost"),
+]
+FOREIGN = [
+    (HEALTH, "Host: evil.com:3333"),
+    *((HEALTH, f"Host: {shape}") for shape in OTHER_SHAPES if shape.isascii() and shape.isprintable() and shape.strip() == shape),
+    (HEALTH, "Host: localhost", "Origin: http://evil.com"),
+    (HEALTH, "Host: localhost", "Origin: null"),
+    (HEALTH, "Host: localhost", "Origin: "),
+    (HEALTH, "Host: localhost", "Origin: file://"),
+    (HEALTH, "Host: localhost", "Origin: http://["),
+    (HEALTH, "Host: localhost", "Origin: http://localhost:1", "Origin: http://evil.com"),
+    (HEALTH, "Host: localhost", "Origin: http://localhost.evil.com"),
+    (HEALTH, "Host: localhost", "Origin: chrome-extension://localhost"),
+    (HEALTH, "Host: localhost", "Origin: http://localhost:8080"),
+    (HEALTH, "Host: localhost:3333", "Origin: http://127.0.0.1:3333"),
+    (HEALTH, "Host: localhost", "Sec-Fetch-Site: same-site"),
+    (HEALTH, "Host: localhost", "Sec-Fetch-Site: none", "Sec-Fetch-Site: cross-site"),
+    (HEALTH, "Host: localhost", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="),
+    ("GET http://evil.com/api/health HTTP/1.1", "Host: localhost"),
+    ("GET http://127.0.0.1/api/health HTTP/1.1", "Host: evil.com"),
+    ("GET http://localhost@evil.com/api/health HTTP/1.1", "Host: localhost"),
+    ("OPTIONS * HTTP/1.1", "Host: localhost"),
+]
+AMBIGUOUS = [
+    (HEALTH, "Host: localhost", "Host: localhost"),
+    (HEALTH, "Host: localhost", "Host: evil.com"),
+    (HEALTH,),
+    (HEALTH, "Host : localhost"),
+    (HEALTH, "Host: localhost", " folded: x"),
+    ("POST /api/pause HTTP/1.1", "Host: localhost", "Content-Length: 0", "Content-Length: 2"),
+    ("POST /api/pause HTTP/1.1", "Host: localhost", "Content-Length: 2", "Transfer-Encoding: chunked"),
+    ("GET /api/hea\0lth HTTP/1.1", "Host: localhost"),
+]
+SPELLINGS = [
+    "/api/runs/..%2fhealth", "/api/runs/%2e%2e/health", "/api/runs/../health", "/api/./health", "/api/..%2Fapi%2Fhealth",
+    "/api/health%00", "/api/runs/..%5Chealth", "/api/runs\\..\\health", "/api/health/..", "/api/health/.", "http://localhost/api/runs/../health",
+]  # fmt: skip
+
+
+async def test_only_this_machine_by_its_own_name_is_let_in(live: Live):
+    async with live() as life:
+        answers = {request: await spoken(life, lines(*request)) for request in [*OWN, *FOREIGN, *AMBIGUOUS]}
+
+    assert {request: status_of(answers[request]) for request in OWN} == dict.fromkeys(OWN, 200)
+    assert {request: status_of(answers[request]) for request in FOREIGN} == dict.fromkeys(FOREIGN, 403)
+    assert {request: status_of(answers[request]) for request in AMBIGUOUS if status_of(answers[request]) not in {400, 403}} == {}
+    assert [request for request in [*FOREIGN, *AMBIGUOUS] if b'"version"' in answers[request] or b"Traceback" in answers[request]] == []
+
+
+async def test_a_path_has_one_spelling(live: Live):
+    async with live() as life:
+        answers = {path: status_of(await spoken(life, lines(f"GET {path} HTTP/1.1", "Host: localhost"))) for path in SPELLINGS}
+
+    assert answers == dict.fromkeys(SPELLINGS, 403)
+
+
+@pytest.mark.parametrize(
+    "path", ["//api/health", "/api//health", "/api%2Fhealth", "/api/notes%2FAGENTS.md", "/api/health/", "/API/health", "/api/health;x=1"]
+)
+async def test_what_only_looks_like_a_call_is_none(live: Live, path):
+    async with live() as life:
+        assert status_of(await spoken(life, lines(f"GET {path} HTTP/1.1", "Host: localhost"))) == 404
+
+
+async def test_nothing_changes_for_a_page_from_elsewhere(live: Live):
+    async with live() as life:
+        answer = await spoken(life, lines("POST /api/pause HTTP/1.1", "Host: localhost", "Origin: http://evil.com", "Content-Length: 0"))
+
+        assert status_of(answer) == 403
+        assert not life.daemon.worker.paused
+
+
+async def test_a_page_of_another_site_is_refused_by_what_the_browser_says_of_it(live: Live):
+    async with live() as life:
+        answer = await spoken(life, lines("GET /api/health HTTP/1.1", "Host: localhost", "Sec-Fetch-Site: cross-site"))
+
+        assert status_of(answer) == 403
+
+
+async def test_every_answer_says_that_it_is_not_to_be_guessed_at_or_kept(live: Live):
+    async with live() as life, aiohttp.ClientSession() as session:
+        for path, status in (("/api/health", 200), ("/api/nothing", 404), ("/api/events", 200)):
+            async with session.get(life.url + path) as answer:
+                assert (answer.status, answer.headers["X-Content-Type-Options"], answer.headers["Cache-Control"]) == (
+                    status,
+                    "nosniff",
+                    "no-store",
+                )
+
+
+LISTED = {"api__cors_origins": "https://notes.example, http://localhost:8080", "api__hosts": "notes.example"}
+
+
+@pytest.mark.parametrize("path", ["/api/health", "/api/nothing", "/api/why?path=none.md", "/api/events"])
+async def test_a_listed_page_may_read_answers_errors_and_streams(live: Live, path):
+    async with (
+        live(**LISTED) as life,
+        aiohttp.ClientSession(headers={"Origin": "https://notes.example", "Sec-Fetch-Site": "cross-site"}) as session,
+        session.get(life.url + path) as answer,
+    ):
+        assert answer.headers["Access-Control-Allow-Origin"] == "https://notes.example"
+        assert answer.headers["Vary"] == "Origin"
+        assert "Access-Control-Allow-Credentials" not in answer.headers
+
+
+async def test_a_page_that_is_not_listed_is_told_nothing(live: Live):
+    async with live(**LISTED) as life, aiohttp.ClientSession() as session:
+        for origin in (
+            "https://evil.example",
+            "https://notes.example:1",
+            "http://notes.example",
+            "null",
+            "https://notes.example.evil.example",
+        ):
+            for method in ("GET", "OPTIONS"):
+                headers = {"Origin": origin, "Access-Control-Request-Method": "POST"}
+                async with session.request(method, life.url + "/api/health", headers=headers) as answer:
+                    assert (answer.status, "Access-Control-Allow-Origin" in answer.headers) == (403, False), (origin, method)
+
+
+async def test_a_browser_that_asks_for_a_listed_page_is_told_what_it_may_do_without_a_key(live: Live):
+    async with live(auth_mode="always", **LISTED) as life, aiohttp.ClientSession() as session:
+        headers = {
+            "Origin": "http://localhost:8080",
+            "Access-Control-Request-Method": "PATCH",
+            "Access-Control-Request-Headers": "authorization",
+        }
+        for path in ("/api/health", "/api/notes/a.md"):
+            async with session.options(life.url + path, headers=headers) as answer:
+                assert (answer.status, await answer.read()) == (204, b"")
+                assert answer.headers["Access-Control-Allow-Origin"] == "http://localhost:8080"
+                assert {"PATCH", "DELETE"} <= set(answer.headers["Access-Control-Allow-Methods"].split(", "))
+                assert "Authorization" in answer.headers["Access-Control-Allow-Headers"]
+
+
+async def test_a_listed_name_is_the_daemons_too(live: Live):
+    async with live(**LISTED) as life:
+        for host, status in (
+            ("notes.example", 200),
+            ("NOTES.example.:443", 200),
+            ("evil.example", 403),
+            ("notes.example.evil.example", 403),
+        ):
+            assert status_of(await spoken(life, lines(HEALTH, f"Host: {host}"))) == status, host
+
+
+class Wire:
+    """A connection that came in at that address."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def get_extra_info(self, name: str) -> object:
+        return (self.address, 3333) if name == "sockname" else None
+
+
+@pytest.mark.parametrize(
+    ("here", "host", "is_let_in"),
+    [
+        ("192.168.1.5", "192.168.1.5:3333", True),
+        ("::ffff:192.168.1.5", "192.168.1.5:3333", True),
+        ("fd00::5", "[fd00::5]:3333", True),
+        ("192.168.1.5", "192.168.1.6:3333", False),
+        ("192.168.1.5", "evil.example:3333", False),
+        ("192.168.1.5", "192.168.1.5.evil.example", False),
+        ("0.0.0.0", "evil.example", False),  # noqa: S104
+    ],
+)
+def test_beyond_this_machine_the_daemon_answers_to_the_address_it_was_reached_at(here, host, is_let_in):
+    request = make_mocked_request("GET", "/api/health", headers={"Host": host}, transport=Wire(here))
+
+    assert (HostGuard().refusal_of(request) is None) is is_let_in

@@ -1,0 +1,189 @@
+"""The front, over a running daemon: what a request passes, whatever the route."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+from aiohttp import web
+
+from parachuted.api.http.middleware import ApiMiddleware
+from tests.api.calls import call, get, key_of, refused
+from tests.stories.life import Life, Live, note, save
+
+REMOTE = {"X-Forwarded-For": "192.0.2.7"}
+
+
+async def test_who_shows_no_key_does_not_learn_which_calls_there_are(live: Live):
+    async with live() as life:
+        for path in ("/api/notes", "/api/nothing", "/", "/api/auth/keys"):
+            assert await refused(life, "GET", path, headers=REMOTE) == (401, "Valid API key required")
+        assert (await call(life, "GET", "/api/health", headers=REMOTE))[0] == 200
+
+
+async def test_a_key_may_what_its_scopes_say_and_no_more(live: Live, vault):
+    save(vault / "a.md", note("A"))
+    async with live() as life:
+        reads = key_of(life, "vault:read")
+
+        assert (await call(life, "GET", "/api/notes/a.md", headers=reads))[0] == 200
+        assert await refused(life, "DELETE", "/api/notes/a.md", headers=reads) == (403, "this key may not write in vault")
+        assert await refused(life, "POST", "/api/pause", headers=reads) == (403, "this key may not admin in curator")
+        assert (await refused(life, "GET", "/api/nothing", headers=reads))[0] == 404
+        assert (vault / "a.md").exists()
+
+
+async def test_each_answer_to_an_error_has_an_id_of_its_own_and_the_audit_knows_it(live: Live):
+    async with live() as life:
+        answers = [(await call(life, "GET", "/api/notes/none.md"))[1] for _ in range(5)]
+        assert life.daemon.audit.flush()
+        told = (await get(life, "/api/audit?limit=100"))["events"]
+
+    ids = {answer["request_id"] for answer in answers}
+    assert len(ids) == 5
+    assert ids <= {event["request_id"] for event in told}
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd"])
+async def test_a_compressed_body_is_not_unpacked(live: Live, encoding):
+    async with live() as life:
+        answer = await refused(life, "POST", "/api/bubble/plan", data=b"\x1f\x8b", headers={"Content-Encoding": encoding})
+
+        assert answer[0] == 415
+
+
+async def test_a_handler_that_fails_tells_no_more_than_an_id(live: Live, vault, monkeypatch):
+    async with live() as life:
+
+        def fail(*_arguments: object, **_named: object) -> None:
+            raise OSError(5, "Input/output error", "/home/me/.parachute/keys.yaml")
+
+        monkeypatch.setattr(life.daemon.history, "runs", fail)
+        status, message = await refused(life, "GET", "/api/runs")
+
+        assert status == 500
+        assert "keys.yaml" not in message
+        assert (await call(life, "GET", "/api/watches"))[0] == 200
+
+
+async def exchange(life: Life, request: bytes, answers: int = 1) -> list[tuple[bytes, dict[str, str], bytes]]:
+    """Over one connection, the request so many times: status line, headers but the date, and body of each answer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
+    found = []
+    for _ in range(answers):
+        writer.write(request)
+        head = await reader.readuntil(b"\r\n\r\n")
+        status, *lines = head.decode().split("\r\n")[:-2]
+        headers = dict(sorted(line.split(": ", 1) for line in lines))
+        body = await reader.readexactly(int(headers.get("Content-Length", "0")))
+        assert headers.pop("Date").endswith("GMT")
+        found.append((status.encode(), headers, body))
+    writer.close()
+    return found
+
+
+async def until_at_hand(life: Life, request: bytes, at_hand: list[bool]) -> list[tuple[bytes, dict[str, str], bytes]]:
+    """All answers until one is at hand: a note that was saved just now is read each time."""
+    found = []
+    at_hand.clear()
+    async with asyncio.timeout(20):
+        while True not in at_hand:
+            found += await exchange(life, request, 3)
+    return found
+
+
+def asking(life: Life, path: str, **headers: str) -> bytes:
+    lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
+    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{life.daemon.port}\r\n{lines}\r\n".encode()
+
+
+@pytest.fixture
+def at_hand(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each request that could have been was answered without waiting."""
+    found, answer = list[bool](), ApiMiddleware.at_hand
+
+    def counted(self: ApiMiddleware, request: web.Request) -> bytes | None:
+        said = answer(self, request)
+        found.append(said is not None)
+        return said
+
+    monkeypatch.setattr(ApiMiddleware, "at_hand", counted)
+    return found
+
+
+async def test_an_answer_at_hand_is_the_same_and_as_well_recorded_as_the_one_that_was_waited_for(live: Live, vault, at_hand):
+    save(vault / "a b.md", note("A"))
+    os.utime(vault / "a b.md", (1_700_000_000, 1_700_000_000))
+    async with live() as life:
+        answers = await until_at_hand(life, asking(life, "/api/notes/a%20b.md", Accept="application/json"), at_hand)
+        assert life.daemon.audit.flush()
+        told = [event for event in (await get(life, "/api/audit?limit=1000"))["events"] if event.get("paths") == ["a b.md"]]
+
+    assert answers == [answers[0]] * len(answers)
+    same = [{name: event.get(name) for name in ("source_type", "source_id", "target_endpoint", "status", "success")} for event in told]
+    assert len(told) == len({event["request_id"] for event in told}) == len(answers)
+    assert same == [same[0]] * len(answers)
+
+
+async def test_no_answer_is_at_hand_for_whoever_may_not_have_it(live: Live, vault, at_hand):
+    save(vault / "Notes/a.md", note("A"))
+    save(vault / "Daily/b.md", note("B"))
+    async with live() as life:
+        narrow = key_of(life, "vault:read", paths=["Daily/**"])
+        for path in ("/api/notes/Notes/a.md", "/api/notes/Daily/b.md"):
+            await until_at_hand(life, asking(life, path), at_hand)
+
+        async def second(path: str, **headers: str) -> bytes:
+            """After one that is at hand, over the same connection."""
+            reader, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
+            for request in (asking(life, path), asking(life, path), asking(life, path, **headers)):
+                writer.write(request)
+                head = await reader.readuntil(b"\r\n\r\n")
+                size = next((line for line in head.split(b"\r\n") if line.startswith(b"Content-Length: ")), b": 0")
+                await reader.readexactly(int(size.partition(b": ")[2]))
+            writer.close()
+            return head.partition(b"\r\n")[0]
+
+        at_hand.clear()
+        assert b" 200 " in await second("/api/notes/Daily/b.md", **narrow)
+        assert at_hand == [True] * 3
+        refused_to = "/api/notes/Notes/a.md"
+        assert b" 404 " in await second(refused_to, **narrow)
+        assert b" 401 " in await second(refused_to, X_API_Key="para_wrong")
+        assert b" 401 " in await second(refused_to, X_Forwarded_For="192.0.2.7")
+        assert b" 403 " in await second(refused_to, Origin="https://evil.example")
+        assert b" 403 " in await second(refused_to, Sec_Fetch_Site="cross-site")
+        assert b" 415 " in await second(refused_to, Content_Encoding="gzip")
+        assert b" 304 " in await second(refused_to, If_None_Match="*")
+        (vault / "Notes/a.md").unlink()
+        assert b" 404 " in await second(refused_to)
+
+
+async def test_a_note_at_hand_that_changes_is_told_as_it_is_from_the_next_request_on(live: Live, vault, at_hand):
+    save(vault / "a.md", note("A"))
+    async with live() as life:
+        request = asking(life, "/api/notes/a.md", Accept="text/markdown")
+        assert {body for _, _, body in await until_at_hand(life, request, at_hand)} == {(vault / "a.md").read_bytes()}
+        for number in range(20):
+            save(vault / "a.md", text := f"# {number}\n")
+            assert {body for _, _, body in await exchange(life, request, 2)} == {text.encode()}
+
+
+async def test_requests_sent_ahead_are_answered_in_their_order_at_hand_or_not(live: Live, vault):
+    for name in "ab":
+        save(vault / f"{name}.md", name)
+    async with live() as life:
+        one, two = (asking(life, f"/api/notes/{name}.md", Accept="text/markdown") for name in "ab")
+        for request in (one, two):
+            await exchange(life, request, 3)
+        reader, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
+        writer.write(one)
+        await reader.readuntil(b"\r\n\r\na")
+        for ahead in (one + two + one, two[:20]):
+            writer.write(ahead)
+        for expected in (b"a", b"b", b"a"):
+            assert (await reader.readuntil(b"\r\n\r\n" + expected)).startswith(b"HTTP/1.1 200 OK\r\n")
+        writer.write(two[20:])
+        await reader.readuntil(b"\r\n\r\nb")
+        writer.close()

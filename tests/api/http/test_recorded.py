@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
+
+from parachuted.api.http.recorded import GONE, caller_of, event_of
+from parachuted.errors import NotFoundError
+from parachuted.keys import EVERYTHING, NOBODY, Identity
+from tests.audit.audits import NOON
+
+LOOPBACK = Identity(kind="loopback", id="loopback", name="this machine", scopes=EVERYTHING)
+PHONE = Identity(kind="key", id="k1", name="my phone")
+DART = {"User-Agent": "Dart/3.5 (dart:io)"}
+
+
+@pytest.mark.parametrize(
+    ("identity", "headers", "told"),
+    [
+        (LOOPBACK, {}, ("local", "this machine")),
+        (LOOPBACK, DART, ("flutter_app", "this machine")),
+        (PHONE, DART, ("api_key", "my phone")),
+        (NOBODY, DART, ("api_key", "nobody")),
+    ],
+)
+def test_who_asked_is_told_by_key_before_by_what_a_program_calls_itself(identity, headers, told):
+    caller = caller_of(make_mocked_request("GET", "/", headers=headers), identity, "abc")
+
+    assert (caller.source_type, caller.source_id, caller.request_id) == (*told, "abc")
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "told"),
+    [
+        (None, 200, None),
+        (None, 422, "answered 422"),
+        (NotFoundError("there is no such note"), 404, "there is no such note"),
+        (web.HTTPForbidden(text="no"), 403, "no"),
+        (web.HTTPMethodNotAllowed("PUT", {"GET"}), 405, "this call takes another method"),
+        (web.HTTPGone(), 410, "Gone"),
+        (RuntimeError("with a text that nobody has looked at"), 500, "RuntimeError"),
+        (asyncio.CancelledError(), GONE, "it was ended before it was answered"),
+    ],
+)
+def test_what_became_of_it_is_told_in_a_sentence(error, status, told):
+    request = make_mocked_request("GET", "/api/nothing?secret=1")
+
+    event = event_of(request, None, caller_of(request, LOOPBACK, "abc"), None, at=NOON, took_ms=1.5, status=status, error=error)
+
+    assert (event.error, event.status, event.success) == (told, status, told is None)
+    assert event.target_endpoint == "GET (no such call)"
+    assert "secret" not in repr(event)

@@ -1,0 +1,301 @@
+"""The server against those who connect, and send and read as no one should."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import socket
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import web
+
+from parachuted.api import HttpServer, ServerLimits
+from parachuted.errors import DaemonError
+from tests.api.calls import call, get, spoken
+from tests.stories.life import Live
+
+QUICK = ServerLimits(connections=24, head_s=0.2, body_s=0.2, read_s=0.5, idle_s=30)
+HEAD = b"GET /x HTTP/1.1\r\nHost: localhost\r\n"
+
+
+async def answer(request: web.Request) -> web.Response:
+    size = len(await request.read())
+    return web.Response(text=str(size))
+
+
+async def flood(_request: web.Request) -> web.Response:
+    return web.Response(body=b"x" * 30_000_000)
+
+
+async def hang(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    await asyncio.sleep(30)
+    return response
+
+
+@contextlib.asynccontextmanager
+async def serving(limits: ServerLimits = QUICK) -> AsyncIterator[tuple[HttpServer, int]]:
+    app = web.Application(client_max_size=1 << 24)
+    app.add_routes([web.get("/x", answer), web.post("/x", answer), web.get("/flood", flood), web.get("/hang", hang)])
+    server = HttpServer(app, limits)
+    port = await server.open("127.0.0.1", 0)
+    try:
+        yield server, port
+    finally:
+        await server.close()
+
+
+async def said(port: int, *parts: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+        return await asyncio.wait_for(reader.read(), 10)
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+
+
+async def gone(server: HttpServer, connections: int = 0) -> None:
+    deadline = time.monotonic() + 10
+    while len(server._connections) > connections:
+        assert time.monotonic() < deadline, "a connection is still there"
+        await asyncio.sleep(0.01)
+
+
+def document_of(answer: bytes) -> dict[str, str]:
+    return json.loads(answer.partition(b"\r\n\r\n")[2])
+
+
+async def test_a_port_that_is_taken_is_told_by_its_number():
+    async with serving() as (_, port):
+        other = HttpServer(web.Application())
+        with pytest.raises(DaemonError, match=f"port {port} cannot be used"):
+            await other.open("127.0.0.1", port)
+        await other.close()
+
+
+async def test_a_head_that_does_not_come_to_its_end_is_refused():
+    async with serving() as (server, port):
+        assert b" 408 " in await said(port, HEAD)
+        assert document_of(await said(port))["message"] == "the request took too long to come"
+        await gone(server)
+
+
+async def test_a_head_that_comes_a_byte_at_a_time_has_no_longer():
+    async with serving() as (server, port):
+        _reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        began = time.monotonic()
+        with contextlib.suppress(ConnectionError):
+            for byte in (HEAD + b"X: " + b"x" * 10_000).decode():
+                writer.write(byte.encode())
+                await writer.drain()
+                await asyncio.sleep(0.02)
+        writer.close()
+        assert time.monotonic() - began < 5
+        await gone(server)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        *(b"".join(b"X-%d: %s\r\n" % (number, b"y" * 4_000) for number in range(20)), b"X: y\r\n" * 100_000, b"X: " + b"y" * 100_000),
+        b"X: " + b"y" * 40_000_000,
+    ],
+    ids=["many long", "countless", "long", "endless"],
+)
+async def test_a_head_too_large_is_refused_whatever_makes_it_so(head):
+    async with serving() as (server, port):
+        answered = await said(port, HEAD, head)
+        assert not answered or answered.split(b" ")[1] in {b"400", b"431"}
+        await gone(server)
+        assert (await said(port, HEAD + b"Connection: close\r\n\r\n")).endswith(b"\r\n\r\n0")
+
+
+async def test_a_long_query_is_refused():
+    async with serving() as (_, port):
+        answered = await said(port, b"GET /x?" + b"y" * 20_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b" 400 " in answered.partition(b"\r\n")[0]
+        assert b"yyy" not in answered
+
+
+async def test_a_body_that_does_not_come_ends_the_connection():
+    async with serving() as (server, port):
+        head = b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
+        assert await said(port, head) == b""
+        assert await said(port, head + b"x" * 70) == b""
+        await gone(server)
+
+
+async def test_a_body_that_comes_slowly_but_comes_is_waited_for():
+    async with serving(ServerLimits(body_s=0.5, head_s=0.2)) as (_, port):
+        parts = [b"POST /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 200000\r\n\r\n", *[b"x" * 10_000] * 20]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for part in parts:
+            writer.write(part)
+            await asyncio.sleep(0.1)
+        assert (await reader.read()).endswith(b"\r\n\r\n200000")
+        writer.close()
+
+
+async def test_who_does_not_read_the_answer_is_cut():
+    async with serving() as (server, port):
+        with socket.create_connection(("127.0.0.1", port)) as deaf:
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.sendall(b"GET /flood HTTP/1.1\r\nHost: x\r\n\r\n")
+            await asyncio.sleep(0.1)
+            assert len(server._connections) == 1
+            await gone(server)
+
+
+async def test_there_is_room_for_so_many_answers_at_once_and_others_are_told_so():
+    async with serving() as (server, port):
+        kept = [await asyncio.open_connection("127.0.0.1", port) for _ in range(24)]
+        for reader, writer in kept:
+            writer.write(b"GET /hang HTTP/1.1\r\nHost: x\r\n\r\n")
+            await reader.readuntil(b"\r\n\r\n")
+        assert document_of(await said(port, HEAD + b"\r\n"))["error"] == "Service Unavailable"
+        for _, writer in kept:
+            writer.close()
+        await gone(server)
+        assert b" 200 " in await said(port, HEAD + b"Connection: close\r\n\r\n")
+
+
+@pytest.mark.parametrize("held_with", [b"", b"GET /x HTTP/1.1\r\nHost: x\r\n"], ids=["nothing sent", "half a head sent"])
+async def test_five_hundred_and_twenty_idle_connections_keep_nobody_out(held_with):
+    """Also while they are made again as they are cut, and from this very machine, whose programs all have one address."""
+    async with serving(ServerLimits()) as (server, port):
+        held: list[asyncio.StreamWriter] = []
+
+        async def hold(count: int) -> None:
+            for _ in range(count):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(held_with)
+                held.append(writer)
+
+        await hold(520)
+        spans = []
+        for _ in range(20):
+            began = time.monotonic()
+            assert b" 200 " in await said(port, HEAD + b"Connection: close\r\n\r\n")
+            spans.append(time.monotonic() - began)
+            await hold(10)
+        assert len(server._connections) <= server.most
+        figures = f"{server.most} of {len(held)} idle connections held, 20 good requests took {max(spans) * 1e3:.1f} ms at most"
+        print(figures)  # noqa: T201  a figure to see with -s
+        for writer in held:
+            writer.close()
+
+
+async def test_an_answer_that_is_under_way_is_not_cut_to_make_room():
+    async with serving() as (_, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 4\r\n\r\nab")
+        await asyncio.sleep(0.05)
+        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(40)]
+        writer.write(b"cd")
+        assert (await asyncio.wait_for(reader.read(), 5)).endswith(b"\r\n\r\n4")
+        for _, other in (*idle, (None, writer)):
+            other.close()
+
+
+class Connection:
+    """As far as room is concerned."""
+
+    def __init__(self, peer: str, *, is_idle: bool = False, heard_at: float = 0.0) -> None:
+        self.peer, self.is_idle, self.heard_at, self.is_cut = peer, is_idle, heard_at, False
+
+    def cut(self) -> None:
+        self.is_cut = True
+
+
+def test_one_peer_cannot_take_all_the_room_but_this_machine_may():
+    server = HttpServer(web.Application(), ServerLimits(connections=100, per_peer=3))
+
+    assert [server.takes(Connection("10.0.0.9"), "10.0.0.9") for _ in range(5)] == [True] * 3 + [False] * 2
+    assert server.takes(Connection("10.0.0.8"), "10.0.0.8")
+    assert all(server.takes(Connection("here"), "here") for _ in range(50))
+
+
+def test_a_peer_that_has_its_share_makes_room_by_its_own_idle_connections_alone():
+    server = HttpServer(web.Application(), ServerLimits(connections=100, per_peer=3))
+    own = [Connection("10.0.0.9", is_idle=True, heard_at=at) for at in (5.0, 3.0, 9.0)]
+    other = Connection("10.0.0.8", is_idle=True, heard_at=1.0)
+    for one in (*own, other):
+        assert server.takes(one, one.peer)
+
+    assert server.takes(Connection("10.0.0.9"), "10.0.0.9")
+    assert [one.is_cut for one in (*own, other)] == [False, True, False, False]
+    assert server._peers == {"10.0.0.9": 3, "10.0.0.8": 1}
+
+
+def test_what_is_counted_of_peers_goes_with_them():
+    server = HttpServer(web.Application())
+    for number in range(10_000):
+        one = Connection(f"peer {number}")
+        assert server.takes(one, one.peer)
+        server.loses(one, one.peer)
+
+    assert (len(server._peers), len(server._connections)) == (0, 0)
+
+
+async def test_who_asks_far_ahead_of_being_answered_is_cut():
+    async with serving() as (server, port):
+        assert (await said(port, b"GET /hang HTTP/1.1\r\nHost: x\r\n\r\n", *[HEAD + b"\r\n"] * 30_000)).count(b"HTTP/1.1") <= 1
+        await gone(server)
+
+
+async def test_what_is_no_http_gets_one_answer_in_the_one_shape_and_no_line_in_the_log(caplog):
+    caplog.set_level(logging.INFO)
+    async with serving() as (_, port):
+        odd = b"GET /secret HTTP/1.1\r\nA\x00: b\r\n\r\n"
+        for bytes_ in (b"\x16\x03\x01\x02\x00\x01\x00", b"SSH-2.0-x\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", odd):
+            answered = await said(port, bytes_)
+            document = document_of(answered)
+            assert set(document) == {"error", "message", "detail", "request_id"}
+            assert b"secret" not in answered
+    assert caplog.records == []
+
+
+async def test_the_daemon_takes_no_compressed_body_however_it_is_said(live: Live):
+    async with live() as life:
+        for kind in ("gzip", "deflate", "br", "zstd", "GZIP", "identity, gzip", "x"):
+            status, _ = await call(life, "POST", "/api/bubble/plan", data=b'{"path": "a.md"}', headers={"Content-Encoding": kind})
+            assert status == 415, kind
+        await get(life, "/api/health")
+
+
+async def test_a_body_that_breaks_off_or_is_no_chunks_is_no_fault_of_the_daemons(live: Live, caplog):
+    async with live() as life:
+        head = b"POST /api/bubble/plan HTTP/1.1\r\nHost: localhost\r\n"
+        answered = await spoken(life, head + b"Transfer-Encoding: chunked\r\n\r\nnonsense\r\n\r\n")
+        assert b" 400 " in answered.partition(b"\r\n")[0]
+        _reader, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
+        writer.write(head + b"Content-Length: 10\r\n\r\n{")
+        await writer.drain()
+        await asyncio.sleep(0.05)
+        writer.transport.abort()
+        await life.until(lambda: not life.daemon._server._connections)
+    assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def test_nothing_of_what_was_refused_is_kept():
+    async with serving() as (server, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        while not server._connections:
+            await asyncio.sleep(0)
+        (connection,) = server._connections
+        for _ in range(4):
+            connection.data_received(b"no request\r\n\r\n")
+        assert len(connection._messages) > 1
+        assert b" 400 " in await asyncio.wait_for(reader.read(), 5)
+        writer.close()
+        await gone(server)
+        assert not connection._messages

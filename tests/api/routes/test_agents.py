@@ -1,0 +1,135 @@
+"""Agents over HTTP: what each may do, which are exposed, what one could see, and trusting a note."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.api.calls import call, get, key_of, post, refused
+from tests.api.routes.test_modules import install
+from tests.stories.life import Life, Live, note, save
+
+MANIFEST = """\
+name: keeper
+version: 1.0.0
+module: module.py
+description: Keeps the work in order.
+permissions:
+  read: ["Work/**", "Inbox/**"]
+  write: ["Work/**"]
+agents:
+  tidy: {description: Tidies., paths: ["Work/**", "Inbox/**"], capabilities: [read, write], system_prompt: You tidy.}
+  sender: {paths: ["Work/**", "Inbox/**"], capabilities: [read, Bash], network: [example.org], lane: ["Work/log.md"]}
+"""
+MODULE = "from parachuted.modules import Module\n\n\nclass Keeper(Module):\n    pass\n"
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Path:
+    folder = tmp_path / "keeper"
+    save(folder / "manifest.yaml", MANIFEST)
+    save(folder / "module.py", MODULE)
+    return folder
+
+
+async def begun(life: Life, module: Path) -> None:
+    await install(life, module)
+    await life.settled()
+
+
+async def test_every_agent_is_told_with_the_fields_that_the_app_reads(live: Live, vault, module):
+    save(vault / "Work/AGENTS.md", note("Work", watch=["*.md"]))
+    async with live() as life:
+        await begun(life, module)
+        agents = {one["name"]: one for one in (await get(life, "/api/agents"))["agents"]}
+
+        assert list(agents) == ["curator", "maintenance", "keeper/tidy", "keeper/sender"]
+        tidy = agents["keeper/tidy"]
+        assert (tidy["description"], tidy["type"], tidy["source"], tidy["path"]) == ("Tidies.", "agent", "keeper", "Modules/keeper")
+        assert tidy["permissions"]["read"] == [["Work/**", "Inbox/**"]]
+        assert tidy["system_prompt_preview"].startswith("You tidy.")
+        assert tidy["system_prompt"] is None
+        assert "write_note" in tidy["tools"]
+        assert agents["keeper/sender"]["permissions"]["network"] == ["example.org"]
+        assert agents["keeper/sender"]["constraints"]["needs_container"] is True
+        assert agents["curator"]["permissions"]["write"] == [["Work/AGENTS.md"]]
+        whole = await get(life, "/api/agents/keeper/tidy")
+        assert whole["system_prompt"].startswith("You tidy.")
+        assert (await refused(life, "GET", "/api/agents/keeper/none"))[0] == 404
+
+
+async def test_the_audit_names_who_has_all_three_at_once(live: Live, vault, module):
+    save(vault / "Work/plan.md", "# Plan\n")
+    save(vault / "Inbox/mail.md", "# Mail\n")
+    async with live() as life:
+        await begun(life, module)
+        audit = await get(life, "/api/agents/audit")
+
+        assert (audit["exposed"], audit["agents"][0]["agent"]) == (1, "keeper/sender")
+        assert audit["agents"][0]["outward"] == "the network (example.org)"
+        assert {one["agent"]: one["exposed"] for one in audit["agents"][1:]} == {
+            "curator": False, "keeper/tidy": False, "maintenance": False,
+        }  # fmt: skip
+
+
+async def test_what_an_agent_could_see_and_do_is_told_to_the_last_option(live: Live, vault, module):
+    for number in range(25):
+        save(vault / f"Work/{number:02}.md", "x\n")
+    save(vault / "Inbox/mail.md", "# Mail\n")
+    save(vault / "Private/diary.md", "x\n")
+    async with live() as life:
+        await begun(life, module)
+        told = await get(life, "/api/sandbox/explain?agent=keeper/sender")
+
+        files = told["files"]
+        assert (files["reads"], files["writes"], files["strangers"], len(files["first"])) == (26, 0, 1, 20)
+        assert "Private/diary.md" not in files["first"]
+        box = told["container"]
+        assert (box["NetworkMode"], box["CapDrop"], box["ReadonlyRootfs"], box["User"]) == ("none", ["ALL"], True, "1000:1000")
+        assert any("/vault" in mount and mount.endswith("read only") for mount in box["Mounts"])
+        assert told["runs_here"] == (told["problem"] is None)
+        assert any(".parachute/" in one for one in told["always_refused"])
+        ours = await get(life, "/api/sandbox/explain?agent=keeper/tidy")
+        assert (ours["container"], ours["files"]["writes"]) == (None, 25)
+        assert (ours["runs_here"], "needs a model" in ours["problem"]) == (False, True)
+        assert (await refused(life, "GET", "/api/sandbox/explain?agent=nobody"))[0] == 404
+
+
+async def test_a_person_trusts_a_strangers_text_until_it_is_another(live: Live, vault):
+    save(vault / "Inbox/mail.md", "# Mail\n")
+    async with live() as life:
+        await life.settled()
+
+        assert await post(life, "/api/agents/trust", {"path": "Inbox/mail.md"}) == {"path": "Inbox/mail.md", "before": "imported"}
+        assert (await post(life, "/api/agents/trust", {"path": "Inbox/mail.md"}))["before"] == "you"
+        save(vault / "Inbox/mail.md", "# Another\n")
+        assert (await post(life, "/api/agents/trust", {"path": "Inbox/mail.md"}))["before"] == "imported"
+        assert (await refused(life, "POST", "/api/agents/trust", json={"path": "Inbox/none.md"}))[0] == 404
+
+
+async def test_a_key_that_sees_some_paths_is_told_no_others_and_one_that_reads_audits_nothing(live: Live, vault, module):
+    save(vault / "Work/AGENTS.md", note("Work", watch=["*.md"]))
+    async with live() as life:
+        await begun(life, module)
+        _, told = await call(life, "GET", "/api/agents", headers=key_of(life, "*:read", paths=("Daily/**",)))
+
+        assert "Work" not in str([one["permissions"] for one in told["agents"]])
+        assert {one["system_prompt_preview"] for one in told["agents"]} == {None}
+        for path in ("/api/agents/audit", "/api/sandbox/explain?agent=curator"):
+            status, _ = await call(life, "GET", path, headers=key_of(life, "*:read,write"))
+            assert status == 403
+
+
+async def test_an_administrator_of_some_paths_trusts_and_is_told_no_other(live: Live, vault, module):
+    save(vault / "Inbox/mail.md", "# Mail\n")
+    save(vault / "Work/AGENTS.md", note("Work", watch=["*.md"]))
+    async with live() as life:
+        await begun(life, module)
+        key = {"headers": key_of(life, "*:read,write,admin", paths=("Daily/**",))}
+        for path in ("Inbox/mail.md", "Inbox/none.md"):
+            assert (await refused(life, "POST", "/api/agents/trust", json={"path": path}, **key))[0] == 404
+        for path in ("/api/agents/audit", "/api/sandbox/explain?agent=curator", "/api/sandbox/explain?agent=keeper/sender"):
+            status, says = await refused(life, "GET", path, **key)
+            assert (status, "Work" in says) == (403, False)
+        assert (await post(life, "/api/agents/trust", {"path": "Inbox/mail.md"}))["before"] == "imported"

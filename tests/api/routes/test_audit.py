@@ -1,0 +1,301 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from parachuted.audit.events import EVENT_TYPES
+from parachuted.testing import ScriptedBackend, use
+from tests.api.calls import ELSEWHERE, call, get, key_of, post, refused, spoken
+from tests.stories.life import Life, Live, note, save
+
+CANARIES = (
+    "para_CanaryCanaryCanaryCanaryCanary12", "sk-ant-api03-canarycanarycanary", "canary-of-a-query", "canary-of-a-body",
+    "canary-of-a-header",
+    "canary-of-a-cookie",
+)  # fmt: skip
+
+
+async def audited(life: Life, **wanted: object) -> list[dict]:
+    """The newest first, without the calls for them."""
+    query = "&".join(f"{name}={value}" for name, value in wanted.items())
+    events = (await get(life, f"/api/audit?{query}"))["events"]
+    return [event for event in events if not event["target_endpoint"].startswith("GET /api/audit")]
+
+
+def lines(vault: Path) -> Iterator[dict]:
+    for day in sorted((vault / ".parachute/audit").glob("*.jsonl")):
+        for line in day.read_bytes().splitlines():
+            yield json.loads(line)
+
+
+async def test_a_call_is_a_line_with_its_route_and_what_became_of_it(live: Live, vault):
+    save(vault / "a.md", note("A"))
+    async with live() as life:
+        await get(life, "/api/health?detailed=true")
+        await get(life, "/api/notes/a.md")
+        await call(life, "GET", "/api/runs/r-none", headers={"User-Agent": "Dart/3.5 (dart:io)"})
+
+        runs, notes, health = await audited(life, type="api_call")
+
+    assert (health["target_endpoint"], health["target_module"], health["source_type"]) == ("GET /api/health", "system", "local")
+    assert (health["success"], health["status"], health["error"]) == (True, 200, None)
+    assert health["duration_ms"] > 0
+    assert (notes["target_endpoint"], notes["paths"]) == ("GET /api/notes/{path}", ["a.md"])
+    assert (runs["source_type"], runs["success"], runs["status"], runs["names"]) == ("flutter_app", False, 404, ["id=r-none"])
+    assert runs["error"].startswith("there is no run r-none")
+
+
+async def test_calls_that_are_refused_are_lines_too(live: Live):
+    async with live() as life:
+        narrow = key_of(life, "vault:read")
+        _status, answer = await call(life, "GET", "/api/watches", headers=ELSEWHERE)
+        await refused(life, "GET", "/api/watches", headers={"X-API-Key": CANARIES[0], **ELSEWHERE})
+        await refused(life, "POST", "/api/pause", headers=narrow)
+        await refused(life, "GET", "/api/nothing?x=1")
+        await refused(life, "GET", "/api/watches", headers={"Origin": "http://evil.example"})
+        origin, unknown, scope, wrong, nobody = await audited(life, success="false")
+
+    assert (nobody["status"], nobody["target_endpoint"], nobody["source_id"]) == (401, "GET /api/watches", "nobody")
+    assert nobody["request_id"] == answer["request_id"]
+    assert nobody["names"] == ["peer=127.0.0.1"]
+    assert (wrong["status"], wrong["source_id"]) == (401, "nobody")
+    assert (scope["status"], scope["source_type"], scope["source_id"], scope["target_endpoint"]) == (
+        403,
+        "api_key",
+        "a test's",
+        "POST /api/pause",
+    )
+    assert (unknown["status"], unknown["target_endpoint"], unknown["target_module"]) == (404, "GET (no such call)", "")
+    assert (origin["status"], origin["error"].partition(";")[0]) == (403, "requests from web pages of other origins are refused")
+
+
+async def test_a_run_is_told_whole_with_its_calls_and_its_writes(live: Live, vault):
+    save(vault / "AGENTS.md", note("All", watch=["a.md"]))
+    save(vault / "a.md", note("A"))
+    backend = ScriptedBackend(
+        [
+            use("read_context", file_path="a.md"),
+            use("read_context", file_path="../secret"),
+            use("no_such_tool", file_path="a.md"),
+            use("update_context", file_path="AGENTS.md", section="Facts", content="- new"),
+        ]
+    )
+    async with live(backend) as life:
+        save(vault / "a.md", note("A", focus="- changed"))
+        await life.until(lambda: life.told("run.finished"))
+        await life.settled()
+        (run,) = {data["run"] for data in life.told("run.finished")}
+        events = [event for event in (await audited(life, limit=500))[::-1] if event["run"] == run]
+
+    told = [(event["event_type"], event["target_endpoint"], event["success"], event["paths"]) for event in events]
+    assert told[0] == ("agent_start", "agents.scripted", True, ["AGENTS.md"])
+    assert told[-1] == ("agent_end", "agents.scripted: changed", True, ["AGENTS.md"])
+    assert sorted(told[1:-1]) == [
+        ("mcp_call", "curator.no_such_tool", False, ["a.md"]),
+        ("mcp_call", "curator.read_context", False, ["../secret"]),
+        ("mcp_call", "curator.read_context", True, ["a.md"]),
+        ("mcp_call", "curator.update_context", True, ["AGENTS.md"]),
+        ("write", "vault.ReplaceSection", True, ["AGENTS.md"]),
+    ]
+    assert {(event["source_type"], event["source_id"]) for event in events} == {("agent", "curator")}
+    causes = {tuple(event["causes"]) for event in events}
+    assert len(causes) == 1
+
+
+async def test_what_a_person_saves_is_a_line_and_leads_to_the_run_by_its_cause(live: Live, vault):
+    save(vault / "AGENTS.md", note("All", watch=["a.md"]))
+    save(vault / "a.md", note("A"))
+    async with live() as life:
+        save(vault / "a.md", note("A", focus="- changed"))
+        await life.until(lambda: life.told("run.finished"))
+        await life.settled()
+        (person,) = await audited(life, source="person")
+        begun = (await audited(life, type="agent_start"))[0]
+
+    assert (person["paths"], person["target_endpoint"]) == (["a.md"], "vault.modified")
+    assert len(person["before"]) == len(person["after"]) == 64
+    assert set(person["causes"]) <= set(begun["causes"])
+
+
+async def test_a_write_over_the_api_is_one_line_that_names_who_asked_and_in_which_request(live: Live, vault):
+    async with live() as life:
+        key = key_of(life, "vault:read,write")
+        status, _answer = await call(life, "PUT", "/api/notes/new.md", data=b"# New\n", headers={**key, "Content-Type": "text/markdown"})
+        assert status in {200, 201}
+        await life.settled()
+        (write,) = await audited(life, type="write")
+        (asked,) = await audited(life, type="api_call", source="a test's")
+
+    assert (write["source_type"], write["source_id"], write["paths"]) == ("api_key", "a test's", ["new.md"])
+    assert write["request_id"] == asked["request_id"]
+
+
+async def test_no_secret_that_was_sent_is_in_any_file_of_the_audit(live: Live, vault):
+    key, model, query, body, header, cookie = CANARIES
+    async with live() as life:
+        await call(life, "GET", f"/api/watches?token={query}&q={key}", headers={"Authorization": f"Bearer {key}", "X-Odd": header})
+        await call(life, "POST", "/api/bubble/plan", json={"path": "a.md", "password": body}, headers={"Cookie": f"session={cookie}"})
+        await call(life, "GET", f"/api/runs/{key}")
+        await call(life, "GET", f"/api/notes/{model}.md")
+        await call(life, "GET", f"/api/{query}")
+        await spoken(life, f"GET /api/health HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {header}\r\nConnection: close\r\n\r\n".encode())
+        shown = key_of(life, "vault:read")["Authorization"].removeprefix("Bearer ")
+        await call(life, "GET", f"/api/notes/{shown}.md", headers={"Authorization": f"Bearer {shown}"})
+
+    kept = b"".join(path.read_bytes() for path in (vault / ".parachute/audit").iterdir())
+    assert kept
+    assert [secret for secret in (*CANARIES, shown) if secret.encode() in kept] == []
+
+
+async def test_nothing_that_a_caller_names_adds_a_line_or_a_character_that_moves_a_cursor(live: Live, vault):
+    names = ["%0d%0a%7B%22seq%22:1%7D", "%E2%80%A8", "%1b%5b2J", "%C2%85", "%ff%fe", "%ed%a0%80", "a" * 6000]
+    async with live() as life:
+        for name in names:
+            await call(life, "GET", f"/api/runs/{name}")
+            await call(life, "GET", f"/api/notes/{name}")
+        events = await audited(life, type="api_call")
+
+    assert len(events) == 2 * len(names)
+    assert len(list(lines(vault))) == len(events) + 1
+    text = next((vault / ".parachute/audit").glob("*.jsonl")).read_text("utf-8")
+    assert all(one == "\n" or one.isprintable() for one in text)
+
+
+async def test_pages_and_filters(live: Live):
+    async with live() as life:
+        for _ in range(5):
+            await get(life, "/api/health")
+        first = await get(life, "/api/audit?limit=3&type=api_call")
+        second = await get(life, f"/api/audit?limit=2&cursor={first['cursor']}")
+        none = await get(life, "/api/audit?since=2001-01-01&until=2001-01-02")
+
+        assert [event["seq"] for event in first["events"]] == [5, 4, 3]
+        assert [event["seq"] for event in second["events"]] == [2, 1]
+        assert none == {"events": [], "count": 0, "cursor": None}
+        for query in ("since=yesterday", "limit=0", "limit=1001", "cursor=x", "success=maybe", "path=../x", "what=1"):
+            assert (await refused(life, "GET", f"/api/audit?{query}"))[0] == 400
+
+
+async def test_a_type_that_there_is_not_is_refused_with_those_that_there_are(live: Live):
+    async with live() as life:
+        status, message = await refused(life, "GET", "/api/audit?type=zzz")
+
+    assert status == 400
+    assert [one for one in EVENT_TYPES if f"'{one}'" not in message] == []
+
+
+async def test_a_call_that_there_is_not_is_told_in_a_sentence(live: Live):
+    async with live() as life:
+        await refused(life, "GET", "/api/nothing")
+        (event,) = await audited(life)
+
+    assert event["error"].startswith("there is no such call; ")
+
+
+async def test_only_who_administers_the_system_reads_it(live: Live):
+    async with live() as life:
+        for scopes, status in ((("*:read,write",), 403), (("vault:admin",), 403), (("system:admin",), 200)):
+            headers = key_of(life, *scopes)
+            for path in ("/api/audit", "/api/audit/verify"):
+                assert (await call(life, "GET", path, headers=headers))[0] == status
+
+
+async def test_it_says_whether_it_holds(live: Live, vault):
+    async with live() as life:
+        await get(life, "/api/health")
+        await get(life, "/api/audit")
+        assert (await get(life, "/api/audit/verify"))["holds"]
+        (day,) = (vault / ".parachute/audit").glob("*.jsonl")
+        day.write_bytes(day.read_bytes().replace(b"/api/health", b"/api/wealth"))
+
+        verdict = await get(life, "/api/audit/verify")
+
+    assert not verdict["holds"]
+    assert verdict["findings"] == [f"{day.name}:1 (seq 1) is not as it was written"]
+
+
+async def test_an_audit_that_was_cut_while_nothing_ran_is_a_problem_that_the_doctor_tells(live: Live, vault):
+    async with live() as life:
+        await get(life, "/api/watches")
+        await get(life, "/api/watches")
+        assert "audit" not in (await get(life, "/api/doctor"))["problems"]
+    (day,) = (vault / ".parachute/audit").glob("*.jsonl")
+    day.write_bytes(day.read_bytes().splitlines(keepends=True)[0])
+    async with live() as life:
+        await life.until(lambda: "audit" in life.daemon.problems.all())
+        told = (await get(life, "/api/doctor"))["problems"]["audit"]
+
+    assert "the files end with seq 1, but seq 3 was written last" in told
+    assert "`parachute audit verify` lists all" in told
+
+
+async def test_neither_notes_nor_files_nor_sync_reach_the_audit(live: Live, vault):
+    async with live() as life:
+        await get(life, "/api/health")
+        await get(life, "/api/audit")
+        (day,) = (vault / ".parachute/audit").glob("*.jsonl")
+        name = f".parachute/audit/{day.name}"
+        for method in ("GET", "PUT", "PATCH", "DELETE"):
+            assert (await call(life, method, f"/api/notes/{name}", json={}))[0] in {400, 403, 404, 422}
+        for path in (f"/api/read?path={name}", "/api/ls?path=.parachute/audit"):
+            assert (await call(life, "GET", path))[0] in {400, 403, 404}
+        await life.settled()
+
+        assert life.told("file.") == []
+        assert [path for path in life.daemon.index.paths() if ".parachute" in path] == []
+        assert (await get(life, "/api/audit/verify"))["holds"]
+
+
+async def test_a_hostile_link_is_a_problem_and_calls_are_answered_all_the_same(live: Live, vault, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (vault / ".parachute").symlink_to(tmp_path / "elsewhere")
+    async with live() as life:
+        await get(life, "/api/health")
+        await life.until(lambda: "audit" in life.daemon.problems.all())
+        assert await post(life, "/api/pause")
+        status, message = await refused(life, "GET", "/api/audit")
+
+        assert life.daemon.problems.all()["audit"].startswith("the audit cannot be written")
+        assert (status, message.partition(":")[0]) == (507, "the audit cannot be read")
+        assert (await get(life, "/api/health"))["status"] == "degraded"
+        (vault / ".parachute").unlink()
+        await life.until(lambda: "audit" not in life.daemon.problems.all())
+        assert len(await audited(life)) >= 3
+
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+async def test_while_the_disk_is_full_nothing_is_changed_and_reading_and_stopping_go_on(live: Live, monkeypatch):
+    async with live() as life:
+        append = life.daemon.audit.folder.append
+        monkeypatch.setattr(life.daemon.audit.folder, "append", _refuse)
+        await get(life, "/api/health")
+        await life.until(lambda: life.daemon.audit.refusal)
+        status, message = await refused(life, "PUT", "/api/notes/a.md", data=b"# A\n", headers={"Content-Type": "text/markdown"})
+        assert (status, message) == (507, "the vault is read-only, since the audit cannot be written: No space left on device")
+        await get(life, "/api/watches")
+        await post(life, "/api/pause")
+        await post(life, "/api/resume")
+
+        monkeypatch.setattr(life.daemon.audit.folder, "append", append)
+        await life.until(lambda: not life.daemon.audit.refusal)
+        assert (await call(life, "PUT", "/api/notes/a.md", data=b"# A\n", headers={"Content-Type": "text/markdown"}))[0] in {200, 201}
+        assert {event["status"] for event in await audited(life)} >= {200, 507}
+
+
+def _refuse(*_given: object, **_named: object) -> bool:
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_the_chain_goes_on_from_one_life_to_the_next(live: Live, vault, home, again):
+    for _ in range(2 + again):
+        async with live() as life:
+            await get(life, "/api/health")
+    async with live() as life:
+        verdict = await get(life, "/api/audit/verify")
+
+    assert (verdict["holds"], verdict["lines"]) == (True, 2 + again)

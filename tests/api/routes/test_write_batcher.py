@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from parachuted.api.routes.write_batcher import WriteBatcher
+from parachuted.errors import ActRefusedError, NotFoundError, PathRefusedError
+from parachuted.vault import AppendToSection, EditRequest, History, ObjectStore, Store, VaultPath, VaultRoot, WriteIntent, WriteResult
+
+NOW = datetime(2026, 11, 22, 3, 30, tzinfo=UTC)
+
+
+class Office:
+    """A vault with one note, its store, and a desk whose notices are written down."""
+
+    def __init__(self, vault: Path, home: Path) -> None:
+        self.file = vault / "a.md"
+        self.file.write_text("# A\n\n## Facts\n")
+        self.objects, self.history = ObjectStore(home / "objects"), History(home / "history.db")
+        self.ask: Callable[[WriteIntent], None] | None = None
+        self.store = Store(
+            VaultRoot(vault), self.objects, self.history, lambda: NOW,
+            ask=self.asked, is_asked=lambda: self.ask is not None,
+        )  # fmt: skip
+        self.noticed: list[set[str]] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.desk = WriteBatcher(self.store, self.notice, lambda: NOW)
+
+    def asked(self, intent: WriteIntent) -> None:
+        if self.ask is not None:
+            self.ask(intent)
+
+    async def notice(self, paths: set[str]) -> None:
+        self.noticed.append(set(paths))
+        await self.gate.wait()
+
+    async def add(self, line: str, path: str = "a.md") -> WriteResult:
+        return await self.desk.edit(lambda: VaultPath(path), EditRequest(edit=AppendToSection(section="Facts", content=line)))
+
+    def close(self) -> None:
+        for part in (self.store, self.history, self.objects):
+            part.close()
+
+
+def begun(coroutine: Coroutine[object, object, object]) -> asyncio.Task[object]:
+    return asyncio.get_running_loop().create_task(coroutine)
+
+
+@pytest.fixture
+async def office(vault, home):
+    made = Office(vault, home)
+    yield made
+    await made.desk.close()
+    made.close()
+
+
+async def test_no_line_of_many_is_lost_and_they_are_few_writes(office: Office):
+    answers = await asyncio.gather(*(office.add(f"- {number}") for number in range(50)))
+
+    lines = office.file.read_text().splitlines()[4:]
+    assert sorted(lines) == sorted(f"- {number}" for number in range(50))
+    writes = office.history.writes_of("a.md")
+    assert len(writes) < 10
+    assert len({cause for write in writes for cause in write.author.causes}) == 50
+    assert {write.author.by for write in writes} == {"person"}
+    assert answers[-1].after == writes[-1].after
+
+
+async def test_one_that_fails_is_told_so_alone(office: Office):
+    def refused() -> VaultPath:
+        raise PathRefusedError("no")
+
+    wish = EditRequest(edit=AppendToSection(section="Facts", content="x"))
+    found = await asyncio.gather(
+        office.add("- one"), office.desk.edit(refused, wish), office.add("- x", "none.md"), office.add("- two"), return_exceptions=True
+    )  # fmt: skip
+
+    assert [type(one) for one in found] == [WriteResult, PathRefusedError, NotFoundError, WriteResult]
+    assert office.file.read_text() == "# A\n\n## Facts\n\n- one\n- two\n"
+
+
+async def test_who_goes_away_meanwhile_takes_nobody_along(office: Office):
+    let_go = threading.Event()
+
+    def slow() -> VaultPath:
+        let_go.wait(10)
+        return VaultPath("a.md")
+
+    async with asyncio.timeout(10):
+        first = begun(office.desk.edit(slow, EditRequest(edit=AppendToSection(section="Facts", content="- gone"))))
+        second = begun(office.add("- stays"))
+        await asyncio.sleep(0)
+        first.cancel()
+        let_go.set()
+        await second
+
+    assert office.file.read_text() == "# A\n\n## Facts\n\n- gone\n- stays\n"
+
+
+async def test_closing_waits_for_what_was_handed_in(office: Office):
+    waiting = [begun(office.add(f"- {number}")) for number in range(5)]
+    await asyncio.sleep(0)
+
+    await office.desk.close()
+
+    assert len(office.file.read_text().splitlines()) == 9
+    await asyncio.gather(*waiting)
+
+
+async def test_what_is_to_be_noticed_is_gathered_while_one_look_is_under_way(office: Office):
+    office.gate.clear()
+    first = begun(office.desk.tell(["a.md"]))
+    await asyncio.sleep(0)
+    others = [begun(office.desk.tell([f"{number}.md"])) for number in range(3)]
+    await asyncio.sleep(0)
+    office.gate.set()
+    await asyncio.gather(first, *others)
+
+    assert office.noticed == [{"a.md"}, {"0.md", "1.md", "2.md"}]
+
+
+async def test_who_is_asked_about_a_write_may_write_by_the_same_desk(office: Office, vault):
+    (vault / "log.md").write_text("## Facts\n")
+    loop = asyncio.get_running_loop()
+
+    def ask(intent: WriteIntent) -> None:
+        if intent.path == "a.md":
+            asyncio.run_coroutine_threadsafe(office.add("- somebody writes", "log.md"), loop).result(10)
+
+    office.ask = ask
+    async with asyncio.timeout(20):
+        await office.add("- one")
+
+    assert (vault / "log.md").read_text() == "## Facts\n\n- somebody writes\n"
+    assert office.file.read_text() == "# A\n\n## Facts\n\n- one\n"
+
+
+async def test_of_writes_that_are_asked_about_one_that_is_refused_holds_nobody_up_and_closing_waits(office: Office, vault):
+    (vault / "b.md").write_text("## Facts\n")
+    let_go = threading.Event()
+
+    def ask(intent: WriteIntent) -> None:
+        if intent.path == "a.md":
+            let_go.wait(10)
+            raise ActRefusedError("no")
+
+    office.ask = ask
+    async with asyncio.timeout(20):
+        refused = begun(office.add("- one"))
+        await asyncio.sleep(0)
+        assert (await office.add("- two", "b.md")).changed
+        closing = begun(office.desk.close())
+        await asyncio.sleep(0)
+        assert not closing.done()
+        let_go.set()
+        await closing
+        with pytest.raises(ActRefusedError):
+            await refused

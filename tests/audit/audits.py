@@ -1,0 +1,89 @@
+"""Audits: a vault's audit as a test keeps it, with a clock that it sets."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from parachuted.audit.events import AuditEvent
+from parachuted.audit.files import AuditFolder, ChainHeadFile
+from parachuted.audit.log import AuditBatching, AuditLog
+from parachuted.audit.reader import AuditReader
+from parachuted.audit.verify import ChainVerification, verify
+from parachuted.vault import VaultRoot
+
+NOON = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+QUICK = AuditBatching(gather_s=0.005, retry_s=0.02)
+
+
+def event(endpoint: str = "GET /api/health", at: datetime = NOON, **more: object) -> AuditEvent:
+    """An event like most."""
+    fields = {
+        "timestamp": at, "event_type": "api_call", "source_type": "local", "source_id": "this machine", "target_module": "system",
+        "target_endpoint": endpoint, **more,
+    }  # fmt: skip
+    return AuditEvent(**fields)
+
+
+@dataclass
+class Book:
+    """One vault's audit, and the logs that were opened on it."""
+
+    vault: Path
+    home: Path
+    now: datetime = NOON
+    logs: list[AuditLog] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.folder = AuditFolder(VaultRoot(self.vault), "")
+        self.head = ChainHeadFile(self.home / "audit.head")
+        self.reader = AuditReader(self.folder)
+
+    def open(self, *, keep_days: int = 0, pace: AuditBatching = QUICK, **more: object) -> AuditLog:
+        """Begin to write."""
+        log = AuditLog(self.folder, self.head, lambda: self.now, keep_days=keep_days, pace=pace, **more)
+        self.logs.append(log)
+        log.start()
+        return log
+
+    def write(self, *events: AuditEvent, **more: object) -> None:
+        """A whole life of a log, in which these are recorded."""
+        log = self.open(**more)
+        for one in events:
+            log.record(one)
+        log.close()
+
+    def fill(self, days: int = 3, lines: int = 4) -> None:
+        """Days with lines, the last of them the 22nd."""
+        events = [
+            event(f"GET /{day}/{number}", NOON.replace(day=22 - days + 1 + day, minute=number % 60))
+            for day in range(days) for number in range(lines)
+        ]  # fmt: skip
+        self.write(*events)
+
+    def file(self, day: str = "2026-11-22") -> Path:
+        """A day's file."""
+        return self.vault / ".parachute" / "audit" / f"{day}.jsonl"
+
+    def raw(self, day: str = "2026-11-22") -> list[bytes]:
+        """A day's lines, with their ends."""
+        return self.file(day).read_bytes().splitlines(keepends=True)
+
+    def lines(self, day: str = "2026-11-22") -> list[dict[str, object]]:
+        """A day's lines, each of which has to be JSON."""
+        return [json.loads(line) for line in self.raw(day)]
+
+    def verdict(self) -> ChainVerification:
+        """What the look through all of it comes to."""
+        return verify(self.folder, self.head)
+
+    def until(self, condition: Callable[[], object]) -> None:
+        """Wait for a condition, at most ten seconds."""
+        deadline = time.monotonic() + 10
+        while not condition():
+            assert time.monotonic() < deadline
+            time.sleep(0.002)

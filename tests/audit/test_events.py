@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from parachuted.audit.events import CALLER, AuditEvent, NullAuditRecorder
+from tests.audit.audits import event
+
+SPECIFIED = (
+    "timestamp", "event_type", "source_type", "source_id", "target_module", "target_endpoint", "para_ids_involved", "duration_ms",
+    "success", "error",
+)  # fmt: skip
+
+
+def test_an_event_begins_with_the_fields_of_the_specification_in_their_order():
+    assert AuditEvent._fields[: len(SPECIFIED)] == SPECIFIED
+    assert (event().success, event().error, event().para_ids_involved) == (True, None, ())
+
+
+def test_who_keeps_nothing_takes_all_and_refuses_nothing():
+    recorder = NullAuditRecorder()
+
+    recorder.record(event())
+
+    assert recorder.refusal is None
+
+
+def test_nobody_is_at_work_for_anyone_unless_it_was_said():
+    assert CALLER.get() is None

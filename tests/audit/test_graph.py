@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from parachuted.audit.graph import document_of, draw, graph_of, source_name
+from parachuted.audit.reader import AuditFilter
+from tests.audit.audits import Book, event
+
+
+def seen(book: Book) -> list[dict[str, object]]:
+    return book.reader.page(AuditFilter(), limit=1000).events
+
+
+def test_the_picture_shows_who_called_whom_how_often_and_how_slowly(book):
+    book.write(
+        *(event("GET /api/notes/{path}", target_module="vault", duration_ms=10.0) for _ in range(47)),
+        event("PATCH /api/notes/{path}", target_module="vault", duration_ms=230.0, success=False, error="409"),
+        event("agents.offline", event_type="agent_start", source_type="agent", source_id="curator", target_module="agents"),
+        event("agents.offline: changed", event_type="agent_end", source_type="agent", source_id="curator", target_module="agents"),
+        event(
+            "curator.read_context",
+            event_type="mcp_call",
+            source_type="agent",
+            source_id="curator",
+            target_module="curator",
+            duration_ms=2300,
+        ),
+        event("audit.removed", event_type="audit"),
+    )
+
+    picture = "\n".join(draw(graph_of(seen(book)), "the last day"))
+
+    assert picture.startswith("System activity, the last day: 50 events, 1 failed\n")
+    assert "│ this machine │" in picture
+    assert "└──> vault         48  ████████████████████████, 1 failed" in picture
+    assert "GET /api/notes/{path} x47, PATCH /api/notes/{path} x1" in picture
+    assert "mean 14.6 ms, slowest 230 ms: PATCH /api/notes/{path}" in picture
+    assert "│ agent curator │" in picture
+    assert "slowest 2.3 s: curator.read_context" in picture
+    assert "agents" in picture
+    assert "audit.removed" not in picture
+    assert "  12:00:00  this machine: PATCH /api/notes/{path} -> 409 (230 ms)" in picture
+
+
+def test_nothing_is_a_picture_too():
+    assert draw(graph_of([]), "the last day") == ["System activity, the last day", "", "Nothing happened."]
+
+
+def test_more_than_is_counted_is_said(book):
+    book.write(*(event() for _ in range(20)))
+
+    graph = graph_of(seen(book), most=5)
+
+    assert document_of(graph)["partial"]
+    assert [edge["count"] for edge in document_of(graph)["edges"]] == [5]
+    assert draw(graph, "x")[-1] == "(only the latest events were counted)"
+
+
+def test_the_document_holds_what_the_picture_shows(book):
+    book.write(event("a", duration_ms=1.0), event("b", duration_ms=3.0, success=False))
+
+    assert document_of(graph_of(seen(book))) == {
+        "edges": [
+            {
+                "source": "this machine", "module": "system", "count": 2, "failed": 1, "mean_ms": 2.0, "slowest_ms": 3.0, "slowest": "b",
+            }
+        ],
+        "partial": False,
+    }  # fmt: skip
+
+
+def test_a_stream_counts_but_lasts_as_long_as_it_is_read_so_it_is_in_no_mean(book):
+    book.write(event("GET /api/notes", duration_ms=2.0), event("GET /api/events", duration_ms=3_600_000.0))
+    (edge,) = document_of(graph_of(seen(book)))["edges"]
+    book.write(event("GET /api/events", source_id="cli", duration_ms=5.0))
+    alone = document_of(graph_of(seen(book)))["edges"][0]
+
+    assert (edge["count"], edge["mean_ms"], edge["slowest_ms"], edge["slowest"]) == (2, 2.0, 2.0, "GET /api/notes")
+    assert (alone["count"], alone["mean_ms"], alone["slowest"]) == (1, 0.0, "")
+
+
+def test_a_source_is_named_as_a_person_knows_it():
+    names = [
+        ("local", "this machine"),
+        ("local", "cli"),
+        ("flutter_app", "this machine"),
+        ("api_key", "phone"),
+        ("person", "on disk"),
+        ("agent", "curator"),
+        ("api_key", "nobody"),
+    ]
+
+    assert [source_name({"source_type": kind, "source_id": name}) for kind, name in names] == [
+        "this machine", "this machine (cli)", "the app", "api key phone", "a person", "agent curator", "nobody",
+    ]  # fmt: skip

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from parachuted.audit.chain import MOST_LINE_BYTES, START, line_of, read_line
+from parachuted.audit.reader import AuditFilter, AuditFollower, moment_of, told
+from tests.audit.audits import NOON, Book, event
+
+
+def seqs(book: Book, **wanted: object) -> list[int]:
+    return [found["seq"] for found in book.reader.page(AuditFilter(**wanted), limit=1000).events]
+
+
+def test_the_newest_come_first_over_all_days(book):
+    book.fill(days=3, lines=4)
+
+    assert seqs(book) == list(range(12, 0, -1))
+
+
+def test_pages_follow_one_another_without_gap_or_double(book):
+    book.fill(days=3, lines=5)
+    found, cursor = [], None
+    while True:
+        page = book.reader.page(AuditFilter(), limit=4, before=cursor)
+        found += [one["seq"] for one in page.events]
+        cursor = page.cursor
+        if cursor is None:
+            break
+
+    assert found == list(range(15, 0, -1))
+
+
+def test_what_is_rare_is_looked_for_in_pieces(book):
+    book.write(event("rare"), *(event() for _ in range(50)))
+
+    page = book.reader.page(AuditFilter(success=False), limit=10, most=20)
+
+    assert (page.events, page.cursor) == ([], 32)
+
+
+def test_events_are_chosen_by_each_field(book):
+    book.write(
+        event("a", NOON - timedelta(days=1)),
+        event("b", source_type="agent", source_id="curator", event_type="mcp_call"),
+        event("c", success=False, error="no", target_module="vault"),
+        event("d", paths=["Projects/garden/AGENTS.md"]),
+        event("e", paths=["Projects/gardening.md"], source_type="api_key", source_id="phone"),
+        event("f", NOON + timedelta(hours=1)),
+    )
+
+    assert seqs(book, since=NOON) == [6, 5, 4, 3, 2]
+    assert seqs(book, until=NOON) == [1]
+    assert seqs(book, since=NOON, until=NOON + timedelta(minutes=1)) == [5, 4, 3, 2]
+    assert seqs(book, type="mcp_call") == [2]
+    assert seqs(book, source="agent") == seqs(book, source="curator") == [2]
+    assert seqs(book, source="phone") == [5]
+    assert seqs(book, module="vault") == seqs(book, success=False) == [3]
+    assert seqs(book, path="Projects/garden") == seqs(book, path="Projects/garden/AGENTS.md") == [4]
+    assert seqs(book, path="Projects") == [5, 4]
+
+
+def test_days_that_overlap_after_a_clock_was_set_are_woven(book):
+    tomorrow, today = NOON + timedelta(days=1), NOON
+    book.write(event(at=today), event(at=tomorrow), event(at=tomorrow), event(at=today), event(at=today), event(at=tomorrow))
+
+    assert seqs(book) == [6, 5, 4, 3, 2, 1]
+    assert book.verdict().holds
+
+
+def test_lines_longer_than_any_piece_that_is_read_are_whole(book):
+    book.write(*(event(paths=[f"{number} {'日' * 500}.md"] * 20) for number in range(60)))
+
+    assert seqs(book) == list(range(60, 0, -1))
+
+
+def test_what_is_no_line_is_passed_over(book):
+    book.fill(days=1, lines=4)
+    lines = book.raw()
+    book.file().write_bytes(
+        lines[0] + b"garbage\n\n" + lines[1] + b"\0" * 300_000 + b"\n" + lines[2] + b"x" * MOST_LINE_BYTES + lines[3][:9]
+    )
+
+    assert seqs(book) == [3, 2, 1] or seqs(book) == [2, 1]
+
+
+def test_a_file_of_foreign_json_is_told_in_our_shape_or_not_at_all(book):
+    body = {
+        "seq": 5, "timestamp": "\ud800", "event_type": "api_call", "source_type": "x",
+        "source_id": "", "target_module": "", "target_endpoint": "",
+        "para_ids_involved": [1, "\udcff", {}], "duration_ms": 1e300, "success": True, "error": 7, "status": 10**30, "paths": "no",
+        "details": {"a": {"b": [1] * 1000}, "n": 10**40}, "prev": "", "hash": "0" * 64,
+    }  # fmt: skip
+    raw = json.dumps(body, separators=(",", ":")).encode()
+    book.file().parent.mkdir(parents=True)
+    book.file().write_bytes(raw + b"\n" + raw.replace(b'"success":true', b'"success":1') + b"\n")
+
+    (event_,) = book.reader.page(AuditFilter(), limit=10).events
+
+    assert (event_["duration_ms"], event_["status"], event_["error"], event_["paths"]) == (0.0, None, None, [])
+    assert event_["para_ids_involved"] == ["\\udcff"]
+    json.dumps(event_).encode()
+    assert str(event_).encode()
+
+
+def test_every_event_has_every_field():
+    line, _link = line_of(event(), START)
+
+    assert set(told(read_line(line[:-1]))) >= {"seq", "status", "paths", "run", "details", "hash"}
+
+
+def test_a_follower_tells_what_comes_and_nothing_of_before(book):
+    book.fill(days=1, lines=4)
+    follower = AuditFollower(book.folder)
+    assert follower.more() == []
+
+    log = book.open()
+    log.record(event("new"))
+    log.record(event("later", NOON + timedelta(days=1)))
+    assert log.flush()
+
+    assert [one["target_endpoint"] for one in follower.more()] == ["new", "later"]
+    assert follower.more() == []
+
+
+def test_a_follower_waits_for_the_end_of_a_line(book):
+    follower = AuditFollower(book.folder)
+    book.write(event("one"), event("two"))
+    whole = book.file().read_bytes()
+    book.file().write_bytes(whole[:-5])
+    assert [one["target_endpoint"] for one in follower.more()] == ["one"]
+    book.file().write_bytes(whole)
+
+    assert [one["target_endpoint"] for one in follower.more()] == ["two"]
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("90s", NOON - timedelta(seconds=90)),
+        ("24h", NOON - timedelta(hours=24)),
+        ("2w", NOON - timedelta(weeks=2)),
+        ("2026-01-31", datetime(2026, 1, 31, tzinfo=UTC)),
+        ("2026-01-31T12:00:00Z", datetime(2026, 1, 31, 12, tzinfo=UTC)),
+        ("2026-01-31T12:00:00+02:00", datetime(2026, 1, 31, 10, tzinfo=UTC)),
+    ],
+)
+def test_a_moment_may_be_said_in_several_ways(text, moment):
+    assert moment_of(text, NOON) == moment
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "24", "999999w", "0001-01-01T00:00:00+10:00", "٢٤h", "24h\n"])
+def test_what_is_no_moment_is_refused(text):
+    with pytest.raises(ValueError, match="is no moment"):
+        moment_of(text, NOON)

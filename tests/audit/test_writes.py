@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+import pytest
+
+from parachuted.audit.events import CALLER, AuditCaller, AuditEvent
+from parachuted.audit.writes import WriteAudit
+from parachuted.events.changes import PERSON, Change
+from parachuted.vault import Author, History, IndexEntry, ObjectStore, Store, VaultPath, VaultRoot
+from tests.audit.audits import NOON
+
+NOTE = VaultPath("Projects/a.md")
+AGENT = Author(by="curator", run="r-1", causes=("c-1",))
+PERSONS = Author(by="person", causes=("c-2",))
+
+
+@dataclass
+class Kept:
+    """Keeps events in memory."""
+
+    events: list[AuditEvent] = field(default_factory=list)
+    refusal: str | None = None
+
+    def record(self, event: AuditEvent) -> None:
+        self.events.append(event)
+
+
+@dataclass
+class Desk:
+    """A store that tells the audit."""
+
+    kept: Kept
+    audit: WriteAudit
+    store: Store
+    history: History
+
+
+@pytest.fixture
+def desk(vault, home):
+    kept = Kept()
+    audit = WriteAudit(kept, lambda: NOON)
+    objects, history = ObjectStore(home / "objects"), History(home / "history.db")
+    store = Store(VaultRoot(vault), objects, history, lambda: NOON, audit.wrote)
+    yield Desk(kept, audit, store, history)
+    store.close()
+    history.close()
+    objects.close()
+
+
+def entry(digest: str | None) -> IndexEntry:
+    return IndexEntry(mtime_ns=1, ctime_ns=1, size=1, inode=1, digest=digest)
+
+
+def change(author: Author, after: str | None, kind: str = "modified") -> Change:
+    return Change(kind, NOTE, entry("b" * 64), entry(after) if after else None, author)
+
+
+def test_each_write_of_ours_is_told_with_its_run_its_causes_and_both_digests(desk):
+    made = desk.store.create(NOTE, b"one\n", AGENT)
+    replaced = desk.store.replace(NOTE, b"two\n", AGENT)
+    desk.store.replace(NOTE, b"two\n", AGENT)
+    desk.store.delete(NOTE, AGENT)
+
+    told = [(one.target_endpoint, one.before, one.after) for one in desk.kept.events]
+    assert told == [
+        ("vault.Create", None, made.after),
+        ("vault.ReplaceAll", made.after, replaced.after),
+        ("vault.Delete", replaced.after, None),
+    ]
+    assert {(one.event_type, one.source_type, one.source_id, one.run, one.causes) for one in desk.kept.events} == {
+        ("write", "agent", "curator", "r-1", ("c-1",))
+    }
+    assert [one.write for one in desk.kept.events] == [1, 2, 3]
+
+
+def test_a_move_is_told_of_both_paths(desk):
+    desk.store.create(NOTE, b"one\n", AGENT)
+    desk.store.move(NOTE, VaultPath("b.md"), AGENT)
+
+    assert [one.paths for one in desk.kept.events[1:]] == [["Projects/a.md"], ["b.md"]]
+
+
+def test_a_write_on_behalf_of_a_caller_is_told_as_the_callers(desk):
+    token = CALLER.set(AuditCaller("api_key", "phone", "abc123"))
+    desk.store.create(NOTE, b"one\n", PERSONS)
+    CALLER.reset(token)
+    thread = threading.Thread(target=desk.store.replace, args=(NOTE, b"two\n", PERSONS))
+    thread.start()
+    thread.join()
+
+    assert [(one.source_type, one.source_id, one.request_id) for one in desk.kept.events] == [
+        ("api_key", "phone", "abc123"), ("person", "person", None),
+    ]  # fmt: skip
+
+
+def test_a_write_that_failed_is_none(desk):
+    desk.store.create(NOTE, b"one\n", AGENT)
+    with pytest.raises(Exception, match="exists with other content"):
+        desk.store.create(NOTE, b"two\n", AGENT)
+
+    assert len(desk.kept.events) == 1
+
+
+def test_what_a_person_did_on_the_disk_is_told(desk):
+    desk.audit.noticed(change(PERSON, "c" * 64))
+    desk.audit.noticed(change(PERSON, None, "deleted"))
+    desk.audit.noticed(Change("moved", NOTE, entry("b" * 64), entry("d" * 64), PERSON, source=VaultPath("old\udcff.md")))
+
+    assert [(one.target_endpoint, one.source_type, one.before, one.after) for one in desk.kept.events] == [
+        ("vault.modified", "person", "b" * 64, "c" * 64),
+        ("vault.deleted", "person", "b" * 64, None),
+        ("vault.moved", "person", "b" * 64, "d" * 64),
+    ]
+    assert desk.kept.events[2].paths == ["Projects/a.md", "old\\xff.md"]
+
+
+def test_a_write_of_ours_is_not_told_a_second_time_when_it_is_noticed(desk):
+    written = desk.store.create(NOTE, b"one\n", PERSONS)
+    desk.audit.noticed(change(PERSONS, written.after, "created"))
+    desk.audit.noticed(change(AGENT, "e" * 64))
+
+    assert len(desk.kept.events) == 1
+
+
+def test_a_picture_that_we_wrote_is_not_told_again_though_nobody_reads_its_digest(desk):
+    desk.store.create(NOTE, b"PNG", PERSONS)
+    desk.audit.noticed(Change("created", NOTE, None, entry(None), PERSONS))
+    desk.audit.noticed(Change("created", VaultPath("other.png"), None, entry(None), PERSONS))
+    desk.audit.noticed(Change("deleted", NOTE, entry(None), None, PERSONS))
+
+    assert [(one.target_endpoint, one.paths) for one in desk.kept.events[1:]] == [
+        ("vault.created", ["other.png"]), ("vault.deleted", ["Projects/a.md"]),
+    ]  # fmt: skip
+
+
+def test_writes_that_could_not_be_told_before_a_kill_are_told_at_the_next_start(desk):
+    for text in (b"one\n", b"two\n", b"three\n"):
+        desk.store.replace(NOTE, text, AGENT) if text != b"one\n" else desk.store.create(NOTE, text, AGENT)
+    desk.kept.events.clear()
+
+    assert desk.audit.catch_up(desk.history, 1) == 2
+    assert [(one.write, one.details) for one in desk.kept.events] == [(2, {"late": True}), (3, {"late": True})]
+    assert desk.audit.catch_up(desk.history, desk.history.last_write()) == 0

@@ -1,0 +1,206 @@
+"""The keeper: recorded, then known, then told; and by whom it was done."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+
+import pytest
+
+from parachuted.errors import StorageFailedError
+from parachuted.events import ChangeCommitter, ChangeListeners
+from parachuted.events.changes import SortedChanges
+from parachuted.vault import Author, IndexEntry, PathDifference, VaultPath
+
+CURATOR = Author(by="curator", run="r-1", causes=("c-1",))
+
+
+@pytest.fixture
+def thread():
+    with ThreadPoolExecutor(1) as executor:
+        yield executor
+
+
+def entry(digest="new", inode=1):
+    return IndexEntry(mtime_ns=1, ctime_ns=1, size=3, inode=inode, digest=digest)
+
+
+def came(path, old=None, new=None, left=None):
+    return PathDifference(path=VaultPath(path), old=old, new=new or entry()), left
+
+
+def went(path, old=None):
+    return PathDifference(path=VaultPath(path), old=old or entry("old"), new=None)
+
+
+def found(came=(), went=(), same=()):
+    return SortedChanges(came=list(came), went=list(went), same=list(same))
+
+
+def wrote(room, path, before, after):
+    """Our writer changed a file."""
+    write = room.history.intend(
+        at=datetime.now(UTC), path=path, author=CURATOR, operation="ReplaceAll", before=before, after=after, temporary=".t"
+    )  # fmt: skip
+    room.history.settle(write.id, "done")
+
+
+async def test_changes_are_recorded_then_known_then_told(room, thread):
+    await room.keeper.take_in(found([came("a.md"), came("b.md")]), thread, remember=True)
+
+    assert room.steps == ["record 2, 0 known", "tell a.md", "tell b.md", "tell what follows"]
+    assert sorted(room.index.paths()) == ["a.md", "b.md"]
+
+
+async def test_a_change_is_of_its_kind(room, thread):
+    left = went("old.md", entry("left"))
+    await room.keeper.take_in(
+        found([came("new.md"), came("changed.md", old=entry("old")), came("moved.md", left=left)], [went("gone.md")]), thread, remember=True
+    )
+
+    assert [(change.kind, change.path, change.source) for change in room.changes] == [
+        ("created", "new.md", None),
+        ("modified", "changed.md", None),
+        ("moved", "moved.md", "old.md"),
+        ("deleted", "gone.md", None),
+    ]
+    assert room.changes[2].old == left.old
+
+
+async def test_what_only_looks_newer_is_known_and_not_told(room, thread):
+    await room.keeper.take_in(found([came("a.md")]), thread, remember=True)
+    room.steps.clear()
+    touched = entry()._replace(mtime_ns=9)
+    await room.keeper.take_in(found(same=[PathDifference(path=VaultPath("a.md"), old=entry(), new=touched)]), thread, remember=True)
+
+    assert room.steps == []
+    assert room.index.get("a.md") == touched
+
+
+async def test_many_changes_are_taken_in_in_pieces(room, thread):
+    await room.keeper.take_in(found([came(f"{number}.md") for number in range(600)]), thread, remember=True)
+
+    assert [step for step in room.steps if step.startswith("record")] == [
+        "record 256, 0 known",
+        "record 256, 256 known",
+        "record 88, 512 known",
+    ]
+    assert len(room.changes) == 600
+
+
+async def test_what_is_not_recorded_is_neither_known_nor_told(room, thread):
+    room.refusal = StorageFailedError("the disk is full")
+    with pytest.raises(StorageFailedError):
+        await room.keeper.take_in(found([came("a.md")]), thread, remember=True)
+
+    assert room.changes == []
+    assert len(room.index) == 0
+
+
+async def test_what_was_told_before_the_disk_refused_is_kept(room, thread):
+    def tell_until_full(change):
+        room.tell(change)
+        room.refusal = StorageFailedError("the disk is full")
+
+    listeners = ChangeListeners(record=room.record, tell=tell_until_full)
+    keeper = ChangeCommitter(room.index, room.snapshot, room.history, listeners, lambda: datetime.now(UTC))
+    keeper.save()
+    with pytest.raises(StorageFailedError):
+        await keeper.take_in(found([came(f"{number:03}.md", old=entry("old")) for number in range(300)]), thread, remember=True)
+    loaded = room.snapshot.load()
+    keeper.close()
+
+    assert len(loaded) == len(room.changes) == 256
+    assert room.history.sightings_of("255.md")
+
+
+async def test_what_our_writer_did_is_told_as_its_own_once(room, thread):
+    wrote(room, "a.md", "old", "new")
+    await room.keeper.take_in(found([came("a.md", old=entry("old"))]), thread, remember=True)
+    await room.keeper.take_in(found([came("a.md", old=entry("third"))]), thread, remember=True)
+
+    assert [change.author.by for change in room.changes] == ["curator", "person"]
+    assert room.changes[0].author == CURATOR
+
+
+async def test_what_a_person_did_in_one_look_is_one_cause(room, thread):
+    await room.keeper.take_in(found([came("a.md"), came("b.md")]), thread, remember=True)
+    await room.keeper.take_in(found([came("c.md")]), thread, remember=True)
+    causes = [change.author.causes for change in room.changes]
+
+    assert causes[0] == causes[1] != causes[2]
+    assert all(len(cause) == 1 for cause in causes)
+
+
+async def test_our_own_move_is_over_at_both_ends(room, thread):
+    wrote(room, "b.md", None, "new")
+    wrote(room, "a.md", "new", None)
+    await room.keeper.take_in(found([came("b.md", left=went("a.md"))]), thread, remember=True)
+    await room.keeper.take_in(found(went=[went("a.md")]), thread, remember=True)
+
+    assert [change.author.by for change in room.changes] == ["curator", "person"]
+
+
+async def test_the_copy_on_disk_follows(room, thread):
+    room.keeper.save()
+    await room.keeper.take_in(found([came("a.md"), came("b.md")]), thread, remember=True)
+    await room.keeper.take_in(found([came("c.md", left=went("a.md"))], [went("b.md")]), thread, remember=True)
+    loaded = room.snapshot.load()
+    room.keeper.close()
+
+    assert list(loaded.paths()) == ["c.md"]
+
+
+async def test_at_the_first_scan_the_copy_waits_to_be_written_whole(room, thread):
+    room.keeper.save()
+    await room.keeper.take_in(found([came("a.md")], same=[came("b.md")[0]]), thread, remember=False)
+
+    assert len(room.snapshot.load()) == 0
+
+
+def test_folders_are_forgotten_when_they_are_empty_and_not_back(room):
+    for folder in ("a/b", "c"):
+        room.index.add_folder(folder)
+    room.index.set("a/b/note.md", entry())
+    room.keeper.follow_folders([], ["a", "a/b", "c"], set())
+    assert room.index.all_folders() == ["", "a", "a/b"]
+    room.index.set("a/b/note.md", None)
+    room.keeper.follow_folders([], [], {"a"})
+
+    assert room.index.all_folders() == ["", "a"]
+
+
+async def test_our_writes_count_as_noticed_only_when_the_copy_on_disk_is_of_after_them(room, thread):
+    """A start that dies before it writes the index down has to be followed by one that sees the same."""
+    wrote(room, "a.md", "old", "new")
+    await room.keeper.take_in(found([came("a.md", old=entry("old"))]), thread, remember=False)
+    assert room.history.unnoticed("a.md", "new") is not None
+    room.keeper.save()
+
+    assert room.history.unnoticed("a.md", "new") is None
+
+
+async def test_writes_of_ours_that_follow_one_another_are_ours(room, thread):
+    for before, after in [("old", "one"), ("one", "two"), ("two", "new")]:
+        wrote(room, "a.md", before, after)
+    await room.keeper.take_in(found([came("a.md", old=entry("old"))]), thread, remember=True)
+
+    assert [change.author for change in room.changes] == [CURATOR]
+
+
+async def test_a_save_that_was_merged_before_anybody_noticed_it_is_a_persons_cause_too(room, thread):
+    wrote(room, "a.md", "a person's", "new")
+    await room.keeper.take_in(found([came("a.md", old=entry("old")), came("b.md")]), thread, remember=True)
+    merged, other = room.changes
+
+    assert (merged.author.by, merged.author.run) == ("curator", "r-1")
+    assert merged.author.causes == ("c-1", *other.author.causes)
+
+
+async def test_what_was_overwritten_unnoticed_does_not_matter_to_what_is_written_later(room, thread):
+    """Our write, a person's save over it, and our next write on that: only the last was seen from what the index knows."""
+    wrote(room, "a.md", "old", "never seen")
+    wrote(room, "a.md", "a person's", "new")
+    await room.keeper.take_in(found([came("a.md", old=entry("a person's"))]), thread, remember=True)
+
+    assert [change.author for change in room.changes] == [CURATOR]

@@ -1,0 +1,305 @@
+"""Retention: what is too old or too much goes, and never the last copy of what may be wanted."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from parachuted.errors import NotFoundError
+from parachuted.history.retention import Pruned, Retention, RetentionLimits
+from parachuted.history.revert import revert
+from parachuted.vault.history import Author, History
+from parachuted.vault.objects import ObjectStore
+from parachuted.vault.paths import VaultPath
+from parachuted.vault.root import VaultRoot, digest_of
+from parachuted.vault.store import Store
+
+AGENT = Author(by="curator", run="r-1", causes=("c-1",))
+_AGED = [("SELECT id, at FROM writes", "UPDATE writes SET at = ? WHERE id = ?")]
+_AGED += [(read.replace("writes", "sightings"), write.replace("writes", "sightings")) for read, write in _AGED]
+_AGED += [("SELECT id, started FROM runs", "UPDATE runs SET started = ? WHERE id = ?")]
+
+
+class Shelf:
+    """A vault whose clock can be put forward: what was kept before is that much older then."""
+
+    def __init__(self, folder: Path) -> None:
+        self.vault, self.folder = folder / "vault", folder / "objects"
+        self.vault.mkdir(exist_ok=True)
+        self.now = datetime.fromtimestamp(time.time()).astimezone()
+        self.objects, self.history = ObjectStore(self.folder), History(folder / "history.db")
+        self.store = Store(VaultRoot(self.vault), self.objects, self.history, lambda: self.now)
+        self.held: set[str] = set()
+
+    def write(self, name: str, text: str | bytes, run: str | None = "r-1") -> str:
+        """An agent writes a whole file."""
+        data, path = text if isinstance(text, bytes) else text.encode(), VaultPath(name)
+        author = Author(by="curator", run=run)
+        if (self.vault / name).exists():
+            self.store.replace(path, data, author)
+        else:
+            self.store.create(path, data, author)
+        return digest_of(data)
+
+    def wait(self, days: float) -> None:
+        for file in self.folder.glob("??/*"):
+            status = file.stat()
+            os.utime(file, (status.st_atime, status.st_mtime - days * 86400))
+        for read, write in _AGED:
+            with self.history._changing() as database:
+                for row, at in database.execute(read).fetchall():
+                    moment = datetime.fromisoformat(at) - timedelta(days=days)
+                    database.execute(write, (moment.isoformat(), row))
+
+    def retention(self, days: int = 90, megabytes: int = 0) -> Retention:
+        return Retention(
+            history=self.history, objects=self.objects, keep=RetentionLimits(days=days, megabytes=megabytes), clock=lambda: self.now,
+        )  # fmt: skip
+
+    def prune(self, days: int = 90, megabytes: int = 0) -> Pruned:
+        return self.retention(days, megabytes).prune([*self.present(), *self.held])
+
+    def present(self) -> list[str]:
+        return [digest_of(file.read_bytes()) for file in self.vault.rglob("*") if file.is_file()]
+
+    def close(self) -> None:
+        self.store.close()
+        self.history.close()
+        self.objects.close()
+
+
+@pytest.fixture
+def shelf(tmp_path: Path):
+    shelf = Shelf(tmp_path)
+    yield shelf
+    shelf.close()
+
+
+def test_what_is_older_than_the_limit_goes_with_the_texts_that_only_it_names(shelf: Shelf):
+    one, two = shelf.write("a.md", "one"), shelf.write("a.md", "two")
+    shelf.wait(60)
+    three = shelf.write("a.md", "three")
+    shelf.wait(60)
+    four = shelf.write("a.md", "four")
+    pruned = shelf.prune()
+
+    assert (pruned.writes, pruned.texts) == (2, 1)
+    assert [digest in shelf.objects for digest in (one, two, three, four)] == [False, True, True, True]
+    assert [write.after for write in shelf.history.writes_of("a.md")] == [three, four]
+    assert shelf.history.pruned("a.md") is not None
+    assert shelf.history.pruned("b.md") is None
+
+
+def test_what_may_be_the_only_copy_stays(shelf: Shelf):
+    current = shelf.write("a.md", "now on the disk")
+    held = shelf.write("b.md", "the base of an open review")
+    shelf.held.add(held)
+    shelf.write("b.md", "another")
+    (shelf.vault / "b.md").write_text("and a person's")
+    gone = shelf.write("c.md", "deleted lately")
+    at_work = shelf.write("d.md", "read by a run that goes on", "r-2")
+    shelf.write("d.md", "and replaced by it", "r-2")
+    shelf.history.save_run("r-2", started=shelf.now, watcher="w", outcome="running", causes=(), document={})
+    shelf.wait(100)
+    shelf.store.delete(VaultPath("c.md"), AGENT)
+    shelf.wait(2)
+    shelf.prune(megabytes=0)
+    shelf.prune(days=3650, megabytes=1)
+
+    assert all(digest in shelf.objects for digest in (current, held, gone, at_work))
+    assert len(shelf.history.writes_by("r-2")) == 2
+
+
+def test_by_size_the_oldest_goes_first_until_the_rest_fits(shelf: Shelf):
+    digests = []
+    for number in range(6):
+        digests.append(shelf.write("a.md", bytes([65 + number]) * 400_000))
+        shelf.wait(2)
+    pruned = shelf.prune(megabytes=1)
+
+    assert [digest in shelf.objects for digest in digests] == [False, False, False, False, True, True]
+    assert (pruned.texts, pruned.text_bytes, pruned.over_bytes) == (4, 1_600_000, 0)
+    assert len(shelf.history.writes_of("a.md")) == 6
+    with pytest.raises(NotFoundError, match="no longer kept"):
+        revert(shelf.history.writes_of("a.md")[1], shelf.store, shelf.objects, AGENT)
+
+
+def test_what_is_younger_than_a_day_stays_whatever_the_size_and_it_is_told(shelf: Shelf):
+    for number in range(6):
+        shelf.write("a.md", bytes([65 + number]) * 400_000)
+    pruned = shelf.prune(megabytes=1)
+
+    assert (pruned.texts, pruned.over_bytes) == (0, 1_400_000)
+    assert shelf.retention().size().text_bytes == 2_400_000
+
+
+def test_without_limits_all_stays_that_a_write_names(shelf: Shelf):
+    digests = [shelf.write("a.md", str(number)) for number in range(5)]
+    shelf.wait(10_000)
+    pruned = shelf.prune(days=0, megabytes=0)
+
+    assert (pruned.writes, pruned.texts) == (0, 0)
+    assert all(digest in shelf.objects for digest in digests)
+
+
+def test_what_nobody_names_goes_after_a_month_unless_it_is_wanted_again(shelf: Shelf):
+    upload, base, wanted = (shelf.objects.put(text) for text in (b"a killed upload", b"a base, given out lately", b"wanted again"))
+    shelf.wait(20)
+    with shelf.objects.opened(base):
+        pass
+    shelf.wait(15)
+    shelf.objects.put(b"wanted again")
+    shelf.prune(days=0)
+
+    assert [digest in shelf.objects for digest in (upload, base, wanted)] == [False, True, True]
+
+
+def test_a_text_that_is_kept_again_in_the_midst_of_a_pass_is_not_dropped(shelf: Shelf):
+    digest = shelf.write("a.md", "one")
+    shelf.write("a.md", "two")
+    shelf.wait(100)
+    real = shelf.objects.kept
+
+    def kept():
+        for one in list(real()):
+            shelf.objects.put(b"one")
+            yield one
+
+    shelf.objects.kept = kept  # type: ignore[method-assign]
+    shelf.prune()
+
+    assert digest in shelf.objects
+
+
+def test_the_number_of_a_write_is_never_given_twice(shelf: Shelf):
+    shelf.write("a.md", "one")
+    shelf.write("a.md", "two")
+    last = shelf.history.last_write()
+    shelf.wait(100)
+    shelf.prune()
+
+    assert shelf.history.last_write() == last
+    shelf.write("a.md", "three")
+    assert shelf.history.last_write() == last + 1
+
+
+def test_runs_that_ended_go_with_their_writes_and_those_that_go_on_stay(shelf: Shelf):
+    for run, outcome in (("r-1", "changed"), ("r-2", "waiting"), ("r-3", "changed")):
+        shelf.history.save_run(run, started=shelf.now, watcher="w", outcome=outcome, causes=("c",), document={"id": run})
+    shelf.wait(100)
+    shelf.write("a.md", "lately", "r-3")
+    pruned = shelf.prune()
+
+    assert pruned.runs == 1
+    assert [run["id"] for run in shelf.history.runs_of_causes(["c"])] == ["r-2", "r-3"]
+
+
+def test_what_people_were_seen_to_do_goes_too(shelf: Shelf):
+    shelf.history.saw(shelf.now, [("a.md", "modified", None, "d" * 64)])
+    shelf.wait(100)
+    shelf.history.saw(shelf.now, [("a.md", "modified", None, "e" * 64)])
+    shelf.prune()
+
+    assert [seen.digest for seen in shelf.history.sightings_of("a.md")] == ["e" * 64]
+
+
+def test_a_pass_that_is_to_stop_leaves_the_rest(shelf: Shelf):
+    shelf.write("a.md", "one")
+    shelf.write("a.md", "two")
+    shelf.wait(100)
+    retention = shelf.retention()
+    retention.stop()
+
+    assert retention.prune([]).writes == 0
+
+
+def test_the_size_is_told(shelf: Shelf):
+    assert shelf.retention().size().since is None
+    shelf.write("a.md", "four")
+    size = shelf.retention().size()
+
+    assert (size.texts, size.text_bytes, size.writes, size.since) == (1, 4, 1, shelf.now)
+    assert size.record_bytes > 0
+
+
+PRUNE = """
+    import sys
+    from pathlib import Path
+    from tests.history.test_retention import Shelf
+    shelf = Shelf(Path(sys.argv[1]))
+    shelf.held.update(sys.argv[2:])
+    print("begun", flush=True)
+    while True:
+        shelf.prune(days=30, megabytes=1)
+        print("done", flush=True)
+"""
+
+
+def test_a_pass_that_is_killed_loses_nothing_and_the_next_one_ends_it(tmp_path: Path, torture: Callable[..., bool]):
+    """Killed at moments of its first pass, again and again, each time with the same certainties."""
+    shelf = Shelf(tmp_path)
+    keep = [shelf.write(f"{number}.md", f"first {number}") for number in range(5)]
+    for turn in range(120):
+        for number in range(5):
+            shelf.write(f"{number}.md", f"{turn} of {number} {'x' * 3000}")
+    shelf.held.update(keep)
+    shelf.wait(25)
+    shelf.write("0.md", "lately")
+    shelf.wait(6)
+    texts = {file.name: file.read_bytes() for file in shelf.vault.iterdir()}
+    shelf.close()
+    dice = random.Random(5)  # noqa: S311  moments
+    for _ in range(40 if torture else 4):
+        program = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(PRUNE), str(tmp_path), *keep],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[2],
+        )
+        assert program.stdout is not None
+        assert program.stdout.readline() == "begun\n"
+        time.sleep(dice.random() * 0.03)  # the moment of the kill, not a wait
+        program.send_signal(signal.SIGKILL)
+        program.wait(10)
+        program.stdout.close()
+        again = Shelf(tmp_path)
+        assert again.history.problem is None
+        assert {file.name: file.read_bytes() for file in again.vault.iterdir()} == texts
+        assert all(again.objects.get(digest) for digest in [*keep, *again.present()])
+        again.close()
+    shelf = Shelf(tmp_path)
+    shelf.held.update(keep)
+    shelf.prune(days=30, megabytes=1)
+
+    assert len(shelf.history.writes_of("1.md")) <= 1
+    assert len(list(shelf.objects.kept())) <= len(keep) + len(texts) + 2
+    shelf.close()
+
+
+def test_a_clock_that_went_wrong_for_a_while_ages_nothing_that_was_done_in_that_time(shelf: Shelf):
+    """Written under 1970, and under a date years ahead: both are as old as what was written before and after them."""
+    right = shelf.now
+    kept = []
+    for name, wrong in (("a.md", 0), ("b.md", -20_000), ("c.md", 4_000), ("d.md", 0)):
+        shelf.now = right + timedelta(days=wrong)
+        shelf.write(name, name, run=f"r-{name}")
+        shelf.history.save_run(f"r-{name}", started=shelf.now, watcher="x", outcome="changed", causes=(), document={"id": name})
+        kept.append(name)
+    shelf.now = right
+    pruned = shelf.prune(days=10)
+    assert (pruned.writes, pruned.runs) == (0, 0)
+
+    shelf.wait(30)
+    shelf.now = right
+    shelf.write("e.md", "e")
+    assert shelf.prune(days=10).writes == 4

@@ -1,0 +1,181 @@
+"""Occurrence: what a hook reads on stdin. Each event of Claude Code's has the fields that its scripts count on, and ours beside them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from parachuted.hooks import HookEvent, yaml_nodes
+from parachuted.hooks.hook_event import encode
+
+AT = datetime(2025, 1, 6, 13, 0, 0, 123456, tzinfo=timezone(timedelta(hours=1)))
+
+
+def occurrence(event: str, data: Mapping[str, object] | None = None, **more: object) -> HookEvent:
+    return HookEvent(event=event, at=AT, data=data or {}, vault=Path("/vault"), **more)  # type: ignore[arg-type]
+
+
+def test_the_specifications_fields_are_always_there():
+    told = yaml_nodes(occurrence("daily.entry.created", {"entry_id": "2025-01-06"}, module="daily"))
+
+    assert told["event"] == "daily.entry.created"
+    assert told["timestamp"] == "2025-01-06T12:00:00.123Z"
+    assert told["vault_path"] == "/vault"
+    assert told["module"] == "daily"
+    assert told["data"] == {"entry_id": "2025-01-06"}
+
+
+@pytest.mark.parametrize(
+    ("event", "claude"),
+    [
+        ("tool.before", "PreToolUse"),
+        ("tool.after", "PostToolUse"),
+        ("prompt.before", "UserPromptSubmit"),
+        ("session.start", "SessionStart"),
+        ("session.end", "SessionEnd"),
+        ("stop.before", "Stop"),
+        ("compact.before", "PreCompact"),
+    ],
+)
+def test_an_event_of_claude_codes_has_its_common_fields(event: str, claude: str, tmp_path: Path):
+    told = yaml_nodes(occurrence(event, session_id="s1", transcript_path="/t.jsonl", cwd=tmp_path))
+
+    assert told["hook_event_name"] == claude
+    assert (told["session_id"], told["transcript_path"], told["cwd"]) == ("s1", "/t.jsonl", str(tmp_path))
+
+
+def test_a_script_of_claude_codes_finds_the_common_fields_also_where_nothing_is_known():
+    told = yaml_nodes(occurrence("tool.before"))
+
+    assert (told["session_id"], told["transcript_path"], told["cwd"]) == ("", "/dev/null", "/vault")
+
+
+def test_an_event_of_ours_has_no_session_unless_there_is_one():
+    assert not {"session_id", "transcript_path"} & yaml_nodes(occurrence("file.modified", {"path": "a.md"})).keys()
+    assert yaml_nodes(occurrence("file.modified", {"path": "a.md"}))["hook_event_name"] == "file.modified"
+
+
+@pytest.mark.parametrize("field", ["prompt_id", "permission_mode", "effort"])
+def test_what_claude_code_adds_when_it_is_known_is_added_when_it_is_known(field: str):
+    assert yaml_nodes(occurrence("tool.before", {field: "x"}))[field] == "x"
+    assert field not in yaml_nodes(occurrence("tool.before"))
+
+
+def test_the_agent_is_named_in_data_alone_since_claude_code_names_none_but_subagents():
+    told = yaml_nodes(occurrence("tool.before", {"agent_id": "r1", "agent_type": "curator"}))
+
+    assert not {"agent_id", "agent_type"} & told.keys()
+    assert told["data"]["agent_id"] == "r1"
+
+
+@pytest.mark.parametrize(
+    ("event", "data", "told"),
+    [
+        (
+            "tool.before",
+            {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "t1"},
+            {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "t1"},
+        ),
+        ("tool.before", {"mcp_server": "x"}, {"tool_name": "", "tool_input": {}, "tool_use_id": "", "mcp_server": "x"}),
+        ("tool.after", {"tool_response": {"ok": True}, "duration_ms": 12}, {"tool_response": {"ok": True}, "duration_ms": 12}),
+        ("prompt.before", {"prompt": "hello", "source": "user"}, {"prompt": "hello", "source": "user"}),
+        ("session.start", {}, {"source": "startup"}),
+        ("session.start", {"source": "resume", "model": "m"}, {"source": "resume", "model": "m"}),
+        ("session.end", {}, {"reason": "other"}),
+        ("session.end", {"reason": "clear"}, {"reason": "clear"}),
+        ("stop.before", {}, {"stop_hook_active": False}),
+        ("stop.before", {"stop_hook_active": True}, {"stop_hook_active": True}),
+        ("stop.before", {"last_assistant_message": "done"}, {"last_assistant_message": "done", "stop_hook_active": False}),
+        ("compact.before", {}, {"trigger": "auto", "custom_instructions": None}),
+        ("compact.before", {"trigger": "manual", "custom_instructions": "short"}, {"trigger": "manual", "custom_instructions": "short"}),
+    ],
+)  # fmt: skip
+def test_claude_codes_own_fields_of_an_event_stand_at_the_top(event: str, data: dict[str, object], told: dict[str, object]):
+    found = yaml_nodes(occurrence(event, data))
+
+    assert {name: found[name] for name in told} == told
+
+
+def test_a_files_path_is_told_whole_and_relative_to_the_vault():
+    told = yaml_nodes(occurrence("file.modified", {"path": "Daily/a.md"}))
+
+    assert told["data"] == {"path": "Daily/a.md", "file_path": "/vault/Daily/a.md"}
+
+
+def test_beside_a_whole_path_of_the_specification_stands_the_vaults_own():
+    told = yaml_nodes(occurrence("daily.entry.created", {"entry_path": "/vault/Daily/a.md"}))
+
+    assert told["data"] == {"entry_path": "/vault/Daily/a.md", "path": "Daily/a.md", "file_path": "/vault/Daily/a.md"}
+
+
+def test_cause_diff_and_budget_are_told_when_they_are_known():
+    plain = yaml_nodes(occurrence("file.modified"))
+    known = {"cause": {"id": "c1", "chain": ("a", "b")}, "diff": {"text": "+x", "sections": ["#A"]}, "budget": {"usd_left": 1.5}}
+    told = yaml_nodes(occurrence("file.modified", **known))
+
+    assert not {"cause", "diff", "budget"} & plain.keys()
+    assert told["cause"] == {"id": "c1", "chain": ["a", "b"]}
+    assert told["diff"] == {"text": "+x", "sections": ["#A"]}
+    assert told["budget"] == {"usd_left": 1.5}
+
+
+def test_a_folder_that_is_gone_gives_way_to_the_vault():
+    assert yaml_nodes(occurrence("session.start", cwd="/no/such/folder"))["cwd"] == "/vault"
+
+
+def test_stdin_is_one_json_object_and_a_newline_whatever_is_in_it():
+    odd = {
+        "when": datetime(2025, 1, 6, tzinfo=UTC), "path": "no\udcff.md", "set": {"b", "a"}, "bytes": b"\xff", "nan": float("nan"),
+        "where": PurePosixPath("/a"), "quote": '"; rm -rf / #$(x)`y`', "deep": (1, ({"k": None},)), 5: True, "more": object,
+    }  # fmt: skip
+    sent = encode(yaml_nodes(occurrence("file.created", odd)))
+
+    assert sent.endswith(b"}\n")
+    assert sent.count(b"\n") == 1
+    data = json.loads(sent)["data"]
+    assert data["path"] == "no\udcff.md"
+    assert data["set"] == ["a", "b"]
+    assert data["nan"] is None
+    assert data["quote"] == '"; rm -rf / #$(x)`y`'
+    assert data["deep"] == [1, [{"k": None}]]
+    assert data["5"] is True
+    sent.decode("utf-8")
+
+
+def test_what_holds_itself_is_told_to_a_depth():
+    loop: list[object] = []
+    loop.append(loop)
+
+    assert b"..." in encode(yaml_nodes(occurrence("file.created", {"loop": loop})))
+
+
+@pytest.mark.parametrize(
+    ("event", "data", "subject"),
+    [
+        ("tool.before", {"tool_name": "Edit"}, "Edit"),
+        ("tool.after", {"tool_name": "Edit"}, "Edit"),
+        ("session.start", {}, "startup"),
+        ("session.start", {"source": "resume"}, "resume"),
+        ("session.end", {"reason": "logout"}, "logout"),
+        ("compact.before", {"trigger": "manual"}, "manual"),
+        ("prompt.before", {"prompt": "x", "path": "a.md"}, None),
+        ("stop.before", {}, None),
+        ("file.modified", {"path": "a/b.md"}, "a/b.md"),
+        ("write.before", {"path": "a/b.md"}, "a/b.md"),
+        ("bubble.before", {"watcher": "AGENTS.md", "paths": ["x"]}, "AGENTS.md"),
+        ("task.finished", {"watcher": "AGENTS.md"}, "AGENTS.md"),
+        ("module.load.before", {"name": "daily"}, "daily"),
+        ("module.failed", {"module": "daily"}, "daily"),
+        ("brain.mention.detected", {"para_id": "para:x"}, "para:x"),
+        ("chat.session.created", {"title": "x"}, None),
+        ("daily.entry.created", {"entry_path": "/vault/Daily/a.md"}, "Daily/a.md"),
+        ("daily.reflection.completed", {"output_path": "/vault/Daily/r.md"}, "Daily/r.md"),
+        ("daily.entry.created", {"entry_path": "/vaulted/Daily/a.md"}, None),
+    ],
+)
+def test_each_kind_of_event_has_its_subject(event: str, data: dict[str, object], subject: str | None):
+    assert occurrence(event, data).subject == subject

@@ -1,0 +1,145 @@
+"""Writes: real hooks, real processes, before a real write."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from parachuted.errors import ActRefusedError
+from parachuted.hooks.approvals import HookApprovals
+from parachuted.hooks.hooks import Hooks
+from parachuted.hooks.run_recorder import HookRunRecorder
+from parachuted.hooks.runner import HookRunner
+from parachuted.hooks.write_hooks import WriteHooks
+from parachuted.vault import Author, History, ObjectStore, ReplaceSection, Store, VaultPath, VaultRoot
+
+NOON = datetime(2026, 1, 6, 12, tzinfo=UTC)
+NOTE = VaultPath("note.md")
+TEXT = "---\nstatus: draft\n---\n# Note\n\n## Facts\n\nold\n"
+FACTS = ReplaceSection(section="Facts", content="new")
+CURATOR = Author(by="curator", run="r1", causes=("c1", "c2"))
+
+
+@dataclass
+class Place:
+    """A vault with its store, and a home with hooks."""
+
+    vault: Path
+    home: Path
+    hooks: Hooks
+    store: Store
+    writes: WriteHooks
+
+    def script(self, text: str) -> None:
+        (self.home / "hooks").mkdir(exist_ok=True, mode=0o700)
+        file = self.home / "hooks" / "on-write-before.sh"
+        file.write_text(f"#!/bin/sh\n{text}\n")
+        file.chmod(0o700)
+        self.hooks.look()
+
+    async def edit(self) -> None:
+        async with asyncio.timeout(20):
+            await asyncio.to_thread(self.store.edit, NOTE, FACTS, CURATOR)
+
+    def text(self) -> str:
+        return (self.vault / NOTE).read_text()
+
+
+@pytest.fixture
+async def place(vault: Path, home: Path, tmp_path: Path) -> AsyncIterator[Place]:
+    (vault / NOTE).write_text(TEXT)
+    runner = HookRunner()
+    hooks = Hooks(
+        home=home, vault=vault, runner=runner, approvals=HookApprovals(home), recorder=HookRunRecorder(tmp_path / "runs"), clock=lambda: NOON,
+        report=lambda _subject, _problem: None, env={"PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    writes = WriteHooks(
+        hooks, vault=vault, loop=asyncio.get_running_loop(), clock=lambda: NOON, root_of=lambda cause: f"{cause}.md"
+    )  # fmt: skip
+    objects, history = ObjectStore(tmp_path / "objects"), History(tmp_path / "history.db")
+    store = Store(VaultRoot(vault), objects, history, lambda: NOON, ask=writes.ask, is_asked=writes.is_asked)
+    writes.begin()
+    yield Place(vault, home, hooks, store, writes)
+    await hooks.close()
+    await runner.close()
+    for part in (store, history, objects):
+        part.close()
+
+
+async def test_a_hook_that_objects_keeps_the_file_as_it_was_and_its_words_reach_the_caller(place: Place):
+    place.script("echo 'this note is mine' >&2; exit 2")
+    with pytest.raises(ActRefusedError, match=r"a hook refused the write to note\.md, so nothing was written: this note is mine"):
+        await place.edit()
+
+    assert place.text() == TEXT
+
+
+async def test_a_hook_is_told_what_would_be_written_by_whom_and_why(place: Place, tmp_path: Path):
+    place.script(f"cat > {tmp_path}/told.json")
+    await place.edit()
+    told = json.loads((tmp_path / "told.json").read_text())
+    data = told["data"]
+
+    assert place.text() == TEXT.replace("old", "new")
+    assert (told["event"], told["vault_path"], told["session_id"], told["cwd"]) == (
+        "write.before",
+        str(place.vault),
+        "r1",
+        str(place.vault),
+    )
+    assert (data["path"], data["file_path"], data["from"]) == ("note.md", str(place.vault / NOTE), None)
+    assert (data["actor"], data["run"], data["causes"], data["operation"]) == ("curator", "r1", ["c1", "c2"], "ReplaceSection")
+    assert (data["sections"], data["frontmatter"]) == (["Note > Facts"], {"status": "draft"})
+    assert len(data["base"]) == len(data["digest"]) == 64
+    assert told["diff"]["changed"] == ["Note > Facts"]
+    assert "-old\n+new\n" in told["diff"]["text"]
+    assert told["cause"] == {"id": "c1", "root": "c1.md", "depth": 1, "actor": "curator", "run": "r1", "chain": ["c1", "c2"]}
+
+
+async def test_a_hook_chooses_what_it_is_asked_about_by_place_and_frontmatter(place: Place):
+    (place.home / "hooks.yaml").write_text(
+        "hooks:\n  write.before:\n"
+        "    - {type: command, command: 'exit 2', if: 'Note(*.md status=done)'}\n"
+        "    - {type: command, command: 'exit 2', matcher: 'Daily/**'}\n"
+    )
+    (place.home / "hooks.yaml").chmod(0o600)
+    place.hooks.look()
+    assert place.writes.is_asked()
+    await place.edit()
+
+    assert place.text() == TEXT.replace("old", "new")
+
+
+async def test_before_the_beginning_and_without_a_hook_nobody_is_asked(place: Place):
+    assert not place.writes.is_asked()
+    place.script("exit 2")
+
+    assert place.writes.is_asked()
+    assert not WriteHooks(place.hooks, vault=place.vault, loop=asyncio.get_running_loop(), clock=lambda: NOON).is_asked()
+
+
+async def test_a_hook_may_save_the_very_file_meanwhile_and_nothing_of_either_is_lost(place: Place):
+    place.script(f"grep -q more {place.vault}/note.md || printf '\\n## More\\n\\nmore\\n' >> {place.vault}/note.md")
+    await place.edit()
+
+    assert place.text() == TEXT.replace("old", "new") + "\n## More\n\nmore\n"
+
+
+async def test_more_writes_than_there_are_threads_are_all_asked_about_and_made(place: Place):
+    place.script("exit 0")
+    for number in range(40):
+        (place.vault / f"{number}.md").write_text(TEXT)
+
+    async def edit(number: int) -> None:
+        await asyncio.to_thread(place.store.edit, VaultPath(f"{number}.md"), FACTS, CURATOR)
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(edit(number) for number in range(40)))
+
+    assert all((place.vault / f"{number}.md").read_text() == TEXT.replace("old", "new") for number in range(40))

@@ -1,0 +1,95 @@
+"""Audited: what modules are asked and what they publish is told, with no words, and a storm of it fills no disk."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from parachuted.access.authority import Authority
+from parachuted.errors import ActRefusedError
+from parachuted.modules.hosting.audited import MOST_A_SECOND, ModuleAudit, para_ids_of
+from tests.modules.yard import Told
+
+NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+ASKED = Authority(causes=("c1",), runs=("r1",), request_id="q7")
+
+
+@pytest.fixture
+def log() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def audit(log: Told) -> ModuleAudit:
+    return ModuleAudit(log, lambda: NOON)
+
+
+def test_a_call_is_told_when_it_is_over_with_the_para_ids_of_its_answer(log, audit):
+    with audit.call("module", "daily", "brain", "BrainInterface.suggest", ASKED) as answer:
+        answer.value = [{"para_id": "para:brain:a1b2c3d4e5f6", "name": "the canary"}]
+
+    (event,) = log.events
+    assert (event.event_type, event.source_type, event.source_id) == ("module_call", "module", "daily")
+    assert (event.target_module, event.target_endpoint) == ("brain", "brain: BrainInterface.suggest")
+    assert (event.success, event.error, event.request_id, event.causes, event.run) == (True, None, "q7", ("c1",), "r1")
+    assert event.para_ids_involved == ["para:brain:a1b2c3d4e5f6"]
+    assert event.duration_ms >= 0
+    assert "canary" not in str(event)
+
+
+def test_a_call_that_fails_is_told_without_its_words(log, audit):
+    with pytest.raises(ActRefusedError), audit.call("daemon", "clock", "brain", "schedule index", Authority()):
+        raise ActRefusedError("the canary sings")
+
+    (event,) = log.events
+    assert (event.success, event.error, event.request_id) == (False, "ActRefusedError", None)
+
+
+def test_a_storm_is_so_many_lines_and_one_with_the_count_of_the_others(log, audit):
+    for _ in range(10 * MOST_A_SECOND):
+        with audit.publishing("garden", "garden.bed.dug", {"words": "x"}, ASKED):
+            pass
+    with audit.publishing("other", "other.said", {}, ASKED):
+        pass
+    audit.flush(at_end=True)
+
+    storm = [event for event in log.events if event.source_id == "garden"]
+    counted = [int(event.details["left_out"]) for event in storm if event.details]
+    assert len(storm) - len(counted) + sum(counted) == 10 * MOST_A_SECOND
+    assert len(storm) < 10 * MOST_A_SECOND
+    assert [event.target_endpoint for event in log.events if event.source_id == "other"] == ["other: event other.said"]
+
+
+def test_nothing_is_left_out_of_what_comes_slowly(log, audit):
+    for number in range(MOST_A_SECOND):
+        with audit.publishing("garden", f"garden.n{number}", {}, ASKED):
+            pass
+    audit.flush(at_end=True)
+
+    assert [event.details for event in log.events] == [None] * MOST_A_SECOND
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ({"para_id": "para:a:1", "para_ids": ["para:a:2", "para:a:1"]}, ["para:a:1", "para:a:2"]),
+        ([{"para_id": "x"}, {"deep": [{"para_ids": ("y",)}]}], ["x", "y"]),
+        ({"para_id": "a whole sentence"}, []),
+        ({"para_ids": "x"}, []),
+        ({"para_id": {"para_id": "x"}}, ["x"]),
+        ("para:a:1", []),
+        (None, []),
+    ],
+)
+def test_para_ids_are_found_where_they_are_named(value, found):
+    assert para_ids_of(value) == found
+
+
+def test_what_is_too_large_is_looked_through_as_far_as_it_goes():
+    deep: object = {"para_id": "x"}
+    for _ in range(5_000):
+        deep = [deep]
+
+    assert para_ids_of(deep) == []
+    assert len(para_ids_of([{"para_id": f"p{number}"} for number in range(100_000)])) == 32

@@ -1,0 +1,158 @@
+"""Publishing: modules speak under their own names, and halt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from parachuted.access.authority import MOST_EVENTS, Authority
+from parachuted.access.fields import FieldKind
+from parachuted.errors import ActRefusedError, ModuleFailedError
+from parachuted.events import Bus, Event
+from parachuted.modules.hosting.event_publisher import MOST_BYTES, EventPublisher
+from parachuted.modules.registry.manifest import Manifest
+from parachuted.vault import WriteResult
+
+
+@pytest.fixture
+def bus() -> Bus:
+    return Bus(lambda: datetime(2026, 1, 5, 12, 0, tzinfo=UTC))
+
+
+@pytest.fixture
+def publishing(bus: Bus) -> EventPublisher:
+    return EventPublisher(bus)
+
+
+def manifest(name: str, **publishes: Mapping[str, FieldKind]) -> Manifest:
+    """Of a module that publishes these, `__` for a dot."""
+    named = {event.replace("__", "."): fields for event, fields in publishes.items()}
+    return Manifest(name=name, version="1.0.0", module="module.py", publishes=named)
+
+
+def test_a_module_tells_an_event_of_the_catalogue_that_is_its_own(bus, publishing):
+    publishing.publish("daily", "daily.entry.created", {"entry_id": "e1"}, Authority())
+
+    [event] = bus.since(0)
+    assert (event.event, event.data) == ("daily.entry.created", {"entry_id": "e1"})
+
+
+def test_a_module_s_events_are_those_of_its_manifest_for_as_long_as_it_is_there(bus, publishing):
+    publishing.declare(manifest("garden", garden__bed__dug={"bed": FieldKind.ID, "text": FieldKind.MESSAGE}))
+    publishing.publish("garden", "garden.bed.dug", {"bed": "b1", "text": "hi", "causes": ["c1"]}, Authority())
+    publishing.publish("garden", "garden.bed.dug", {"bed": "b2"}, Authority())
+    dug = bus.declared["garden.bed.dug"]
+    assert (dict(dug.fields), dug.publisher) == ({"bed": FieldKind.ID, "text": FieldKind.MESSAGE, "causes": FieldKind.IDS}, "garden")
+
+    publishing.withdraw("garden")
+
+    assert len(list(bus.since(0))) == 2
+    assert bus.declared == {}
+    with pytest.raises(ActRefusedError, match="not declared"):
+        publishing.publish("garden", "garden.bed.dug", {"bed": "b3"}, Authority())
+
+
+def test_an_event_that_was_not_declared_is_refused_with_the_line_to_write(bus, publishing):
+    data = {"note_path": "Beds/a.md", "bed_id": "b1", "rows": 3, "is_new": True, "words": "hello", "where": None}
+    line = "`garden.bed.dug: {note_path: path, bed_id: id, rows: number, is_new: flag, words: free, where: free}`"
+
+    with pytest.raises(ActRefusedError) as refused:
+        publishing.publish("garden", "garden.bed.dug", data, Authority())
+
+    assert line in str(refused.value)
+    assert "publishes:" in str(refused.value)
+    assert bus.last_id == 0
+
+
+def test_a_field_that_was_not_declared_is_refused_with_what_to_add(bus, publishing):
+    publishing.declare(manifest("garden", garden__bed__dug={"bed": FieldKind.ID}))
+
+    with pytest.raises(ActRefusedError, match=r"add `rows: number` to `garden\.bed\.dug`"):
+        publishing.publish("garden", "garden.bed.dug", {"bed": "b1", "rows": 3}, Authority())
+    with pytest.raises(ActRefusedError, match=r"has no field mood; it has entry_id, "):
+        publishing.publish("daily", "daily.entry.created", {"entry_id": "e1", "mood": "good"}, Authority())
+    assert bus.last_id == 0
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"bed": "see Private/diary.md"}, {"bed": {"Private/diary.md": 1}}, {"note": ["Private/diary.md"]}, {"note": "../x"},
+        {"notes": "Private/diary.md"}, {"notes": [{"path": "x.md"}]}, {"rows": "three"}, {"causes": "c1"},
+    ],
+)  # fmt: skip
+def test_a_value_that_is_not_of_its_kind_is_refused_and_not_repeated(bus, publishing, data):
+    kinds = {"bed": FieldKind.ID, "note": FieldKind.PATH, "notes": FieldKind.PATHS, "rows": FieldKind.NUMBER}
+    publishing.declare(manifest("garden", garden__bed__dug=kinds))
+
+    with pytest.raises(ActRefusedError, match="is declared as") as refused:
+        publishing.publish("garden", "garden.bed.dug", data, Authority())
+
+    assert "Private" not in str(refused.value)
+    assert bus.last_id == 0
+
+
+def test_a_manifest_that_names_another_s_event_is_refused_here_too(publishing):
+    with pytest.raises(ModuleFailedError, match="publisher"):
+        publishing.declare(manifest("garden", brain__said={}))
+
+
+@pytest.mark.parametrize(
+    ("module", "event"),
+    [
+        ("daily", "brain.mention.detected"),
+        ("daily", "file.modified"),
+        ("daily", "dailyx.entry"),
+        ("daily", "daily"),
+        ("daily", "Daily.entry"),
+        ("daily", "daily.entry created"),
+        ("daily", "daily.\n"),
+        ("daily", ""),
+        ("file", "file.modified"),
+        ("session", "session.start"),
+        ("write", "write.before"),
+        ("module", "module.enabled"),
+        ("vault", "vault.mine"),
+    ],
+)
+def test_no_module_speaks_in_anothers_name(bus, publishing, module, event):
+    with pytest.raises(ActRefusedError):
+        publishing.publish(module, event, {}, Authority())
+
+    assert bus.last_id == 0
+
+
+def test_an_event_is_no_way_to_carry_megabytes(publishing):
+    with pytest.raises(ActRefusedError, match="path of a note"):
+        publishing.publish("daily", "daily.big", {"text": "x" * MOST_BYTES}, Authority())
+
+
+def test_what_follows_from_an_event_is_one_deeper_and_a_circle_ends(bus, publishing):
+    counts: list[int] = []
+    publishing.declare(manifest("daily", daily__again={}))
+
+    def answer(event: Event) -> None:
+        led_by = publishing.told(event)
+        counts.append(led_by.events)
+        publishing.publish("daily", "daily.again", {}, replace(led_by, events=led_by.events + 1))
+
+    bus.listen(answer)
+
+    publishing.publish("daily", "daily.again", {}, Authority())
+
+    assert counts == list(range(MOST_EVENTS + 1))
+
+
+def test_the_event_of_a_write_follows_from_what_led_to_the_write(bus, publishing):
+    written = WriteResult(path="a.md", before=None, after="d1", merged=False)
+    publishing.wrote(written, Authority(events=3))
+    for digest in ("d2", "d1", "d1"):
+        bus.publish("file.modified", path="a.md", digest=digest, causes=["c1"], run="r1")
+
+    told = [publishing.told(event) for event in bus.since(0)]
+
+    assert [one.events for one in told] == [0, 3, 0]
+    assert {(one.causes, one.runs) for one in told} == {(("c1",), ("r1",))}

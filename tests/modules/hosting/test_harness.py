@@ -1,0 +1,129 @@
+"""Alone: a module's author tests it with no daemon, and what the daemon would refuse is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from parachuted.errors import ActRefusedError, AgentFailedError, ModuleFailedError, NotFoundError
+from parachuted.modules.registry.arguments import WrongArgumentsError
+from parachuted.testing import running_module
+from tests.modules.players import write_module
+
+EXAMPLES = Path(__file__).parent / "examples"
+NOTES = "permissions: {read: ['Notes/**'], write: ['Notes/**']}\n"
+
+
+async def test_the_journal_of_the_prd_is_tried_alone(vault):
+    async with running_module(EXAMPLES / "daily", vault=vault) as daily:
+        made = await daily.request("POST", "/entries", body={"content": "Met Kim.", "entry_id": "e1"})
+
+        assert made.status == 201
+        assert (await daily.request("GET", "/entries", query={"limit": "1"}))["count"] == 1
+        assert [item["type"] for item in await daily.request("POST", "/query", body={"message": "kim"})] == ["entry", "done"]
+        assert await daily.tool("daily-journal", query="kim") == ["Daily/entries/e1.md"]
+        assert ("daily.entry.created", {"entry_id": "e1", "content": "Met Kim.", "entry_path": "Daily/entries/e1.md"}) in daily.published
+    assert "Met Kim." in (vault / "Daily/entries/e1.md").read_text()
+
+
+def test_unittests_debug_mode_does_not_complain_of_a_start_on_a_busy_machine(vault, caplog):
+    async def use() -> None:
+        async with running_module(EXAMPLES / "daily", vault=vault):
+            time.sleep(0.15)  # noqa: ASYNC251  what asyncio calls slow
+
+    with asyncio.Runner(debug=True) as runner:
+        runner.run(use())
+
+    assert not [record for record in caplog.records if "took" in record.getMessage()]
+
+
+async def test_what_anybody_puts_into_the_vault_meanwhile_is_there(vault, tmp_path):
+    body = """
+    @route("GET", "/")
+    async def all(self):
+        return [await self.vault.list(), [hit.path for hit in await self.vault.search("kim")]]
+    """
+    async with running_module(write_module(tmp_path / "m", body, manifest=NOTES), vault=vault) as module:
+        assert await module.request("GET", "/") == [[], []]
+        for folder in ("Notes", "Private"):
+            (vault / folder).mkdir()
+            (vault / folder / "a.md").write_text("Met Kim.\n")
+
+        assert await module.request("GET", "/") == [["Notes/a.md"], ["Notes/a.md"]]
+
+
+async def test_what_the_daemon_would_refuse_is_refused(vault, tmp_path):
+    body = """
+    @route("POST", "/write")
+    async def write(self, path: str):
+        return await self.vault.create(path, "x")
+    @route("POST", "/say")
+    async def say(self, event: str):
+        self.publish(event)
+    @route("POST", "/crash")
+    async def crash(self):
+        return 1 / 0
+    """
+    async with running_module(write_module(tmp_path / "m", body, manifest=NOTES), vault=vault) as module:
+        with pytest.raises(ActRefusedError):
+            await module.request("POST", "/write", body={"path": "Private/a.md"})
+        with pytest.raises(ActRefusedError):
+            await module.request("POST", "/say", body={"event": "brain.said"})
+        with pytest.raises(WrongArgumentsError):
+            await module.request("POST", "/write", body={"to": "Notes/a.md"})
+        with pytest.raises(ModuleFailedError):
+            await module.request("POST", "/crash")
+        assert module.problem.endswith("ZeroDivisionError: division by zero")
+        for ask in (module.request("GET", "/nothing"), module.tool("nothing"), module.event("nothing.here")):
+            with pytest.raises(NotFoundError):
+                await ask
+    assert list(vault.rglob("*.md")) == []
+    assert module.published == []
+
+
+async def test_interfaces_settings_and_the_answers_of_agents_are_handed_in(vault, tmp_path):
+    class Brain:
+        async def who(self) -> str:
+            return "Kim"
+
+    body = """
+    @route("GET", "/")
+    async def ask(self):
+        return [self.config["tone"], await self.get_interface("BrainInterface").who(), await self.run_agent("helper", "Well?")]
+    """
+    folder = write_module(tmp_path / "m", body, manifest="optional_requires: [BrainInterface]\n")
+    async with running_module(
+        folder, vault=vault, config={"tone": "dry"}, interfaces={"BrainInterface": Brain()}, answers=lambda agent, _prompt: f"{agent}: yes"
+    ) as module:
+        assert await module.request("GET", "/") == ["dry", "Kim", "helper: yes"]
+        assert module.asked == [("helper", "Well?")]
+    async with running_module(folder, vault=vault, config={"tone": ""}, interfaces={"BrainInterface": Brain()}) as module:
+        with pytest.raises(AgentFailedError, match="answers="):
+            await module.request("GET", "/")
+
+
+async def test_an_event_is_told_if_the_module_may_hear_it(vault, tmp_path):
+    body = '@event("file.modified")\nasync def changed(self, path: str):\n    await self.state.put(path, 1)'
+    async with running_module(write_module(tmp_path / "m", body, manifest=NOTES), vault=vault) as module:
+        await module.event("file.modified", path="Notes/a.md")
+        await module.event("file.modified", path="Private/a.md")
+
+        assert await module.state.keys() == ["Notes/a.md"]
+
+
+async def test_an_interface_of_the_module_is_there_to_be_called(vault):
+    (vault / "Brain/entities").mkdir(parents=True)
+    (vault / "Brain/entities/Kim.md").write_text("A friend.\n")
+    async with running_module(EXAMPLES / "brain", vault=vault) as brain:
+        assert [found["name"] for found in await brain.interface("BrainInterface").search("friend")] == ["Kim"]
+
+
+async def test_one_that_cannot_begin_says_why(vault, tmp_path):
+    folder = write_module(tmp_path / "m", "async def on_enable(self):\n    raise ValueError('no')")
+
+    with pytest.raises(ModuleFailedError, match="on_enable"):
+        async with running_module(folder, vault=vault):
+            pass

@@ -1,0 +1,564 @@
+"""In process: what a module's code does, well or badly, ends at the wall."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from parachuted.errors import ModuleFailedError, NotFoundError
+from parachuted.modules.hosting.in_process import InProcessHost
+from parachuted.modules.registry.arguments import WrongArgumentsError
+from tests.modules.players import Given, approve, until, write_module
+
+Begin = Callable[..., InProcessHost]
+
+
+@pytest.fixture
+async def make(tmp_path: Path) -> AsyncIterator[Begin]:
+    """Make a module that is ended after the test."""
+    made: list[InProcessHost] = []
+
+    def one(body: str, *, services: Given | None = None, limit_s: float = 5, most_tasks: int = 1000, **more: str) -> InProcessHost:
+        folder = write_module(tmp_path / f"module-{len(made)}", body, **more)
+        made.append(InProcessHost(approve(folder), services or Given(), begin_limit_s=limit_s, most_tasks=most_tasks))
+        return made[-1]
+
+    yield one
+    for running in made:
+        await running.stop()
+
+
+async def failure_of(work: Awaitable[object]) -> str:
+    with pytest.raises(ModuleFailedError) as failed:
+        await work
+    return str(failed.value)
+
+
+def tasks_named(part: str) -> list[str]:
+    return [task.get_name() for task in asyncio.all_tasks() if part in task.get_name()]
+
+
+async def test_a_module_is_enabled_serves_and_is_disabled(make):
+    services = Given()
+    running = make(
+        """
+        async def on_enable(self):
+            self.publish("daily.up")
+
+        async def on_disable(self):
+            self.publish("daily.down")
+
+        @route("GET", "/entries/{day}")
+        async def entries(self, day: str, limit: int = 5):
+            return {"day": day, "limit": limit}
+        """,
+        services=services,
+    )
+
+    await running.start()
+    answer = await running.call("entries", {}, path={"day": "monday"}, query={"limit": "7"})
+    await running.stop()
+
+    assert answer == {"day": "monday", "limit": 7}
+    assert [event for event, _ in services.published] == ["daily.up", "daily.down"]
+    assert [spec.path for spec in running.declared.routes] == ["/entries/{day}"]
+
+
+async def test_what_does_not_fit_the_handler_is_the_callers_mistake(make):
+    running = make("@route('GET', '/')\nasync def count(self, limit: int): return limit")
+    await running.start()
+
+    with pytest.raises(WrongArgumentsError, match="limit"):
+        await running.call("count", {}, query={"limit": "many"})
+
+    assert running.problem is None
+
+
+async def test_a_result_is_made_plain_json_before_it_leaves(make):
+    running = make(
+        """
+        @route("GET", "/")
+        async def when(self):
+            from datetime import date
+            return {"on": date(2026, 1, 5), "to": (1, 2)}
+        @route("POST", "/")
+        async def make(self):
+            return Response(status=201, body=(1, 2))
+        """
+    )
+    await running.start()
+
+    assert await running.call("when", {}) == {"on": "2026-01-05", "to": [1, 2]}
+    response = await running.call("make", {})
+    assert (response.status, response.body) == (201, [1, 2])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "raise KeyError('secret')",
+        "import sys; sys.exit(3)",
+        "raise KeyboardInterrupt",
+        "raise GeneratorExit",
+        "raise BaseException('odd')",
+        "raise asyncio.CancelledError",
+        "asyncio.current_task().cancel(); await asyncio.sleep(1)",
+        "raise TimeoutError('its own')",
+        "return object()",
+        "return float('nan')",
+        "return self.nothing",
+        "return (lambda f: f(f))(lambda f: f(f))",
+    ],
+)
+async def test_whatever_a_handler_raises_is_its_own_failure_until_it_goes_well_again(make, line):
+    running = make(
+        f"""
+        @route("GET", "/")
+        async def odd(self, well: bool = False):
+            if well:
+                return "well"
+            {line}
+        @route("GET", "/other")
+        async def other(self):
+            return "fine"
+        """
+    )
+    await running.start()
+
+    with pytest.raises(ModuleFailedError, match="odd") as failed:
+        await running.call("odd", {})
+
+    assert "secret" not in str(failed.value)  # which may reach anyone who calls
+    assert running.problem
+    assert await running.call("other", {}) == "fine"
+    assert running.problem
+    assert await running.call("odd", {}, query={"well": "true"}) == "well"
+    assert running.problem is None
+
+
+async def test_the_problem_is_the_traceback_with_the_line(make):
+    running = make("@route('GET', '/')\nasync def odd(self):\n    raise KeyError('lost')  # here")
+    await running.start()
+
+    with pytest.raises(ModuleFailedError):
+        await running.call("odd", {})
+
+    assert "raise KeyError('lost')  # here" in running.problem
+    assert running.problem.endswith("KeyError: 'lost'")
+
+
+async def test_a_named_error_of_the_daemons_reaches_the_caller_as_itself(make):
+    running = make(
+        """
+        @route("GET", "/")
+        async def odd(self):
+            from parachuted.errors import NotFoundError
+            raise NotFoundError("no such entry")
+        """
+    )
+    await running.start()
+
+    with pytest.raises(NotFoundError, match="no such entry"):
+        await running.call("odd", {})
+
+    assert running.problem is None
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("raise ValueError('at import')", "ValueError: at import"),
+        ("import sys; sys.exit(1)", "SystemExit"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("import nothing_of_that_name", "ModuleNotFoundError"),
+        ("def broken(:", "SyntaxError"),
+    ],
+)
+async def test_a_module_that_cannot_be_imported_says_why(tmp_path, code, said):
+    folder = write_module(tmp_path / "module", "pass")
+    (folder / "module.py").write_text(code)
+    running = InProcessHost(approve(folder), Given())
+
+    with pytest.raises(ModuleFailedError, match="the import"):
+        await running.start()
+
+    assert said in running.problem
+    assert not [name for name in sys.modules if name.startswith("parachute_modules.daily")]
+
+
+async def test_an_import_that_never_ends_holds_neither_the_loop_nor_another_module(make, tmp_path):
+    folder = write_module(tmp_path / "endless", "pass", name="endless")
+    (folder / "module.py").write_text("import threading\nthreading.Event().wait(30)")
+    endless, other = InProcessHost(approve(folder), Given(name="endless"), begin_limit_s=1), make("pass")
+
+    async with asyncio.TaskGroup() as group:
+        stuck = group.create_task(failure_of(endless.start()))
+        await until(lambda: [one for one in threading.enumerate() if one.name == "loading endless"])
+        await other.start()
+
+        assert other.problem is None
+        assert not stuck.done()
+
+    assert "not done after 1 s" in endless.problem
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "async def on_enable(self):\n    raise ValueError('no')",
+        "async def on_enable(self):\n    while True: await asyncio.sleep(0)",
+        "async def on_enable(self):\n    raise SystemExit",
+        "def __init__(self, services):\n    raise ValueError('no')",
+        "def interfaces(self):\n    raise ValueError('no')",
+    ],
+)
+async def test_a_module_that_cannot_begin_leaves_nothing_behind(make, body):
+    running = make(f"{body}\n", limit_s=0.3)
+
+    with pytest.raises(ModuleFailedError):
+        await running.start()
+
+    assert running.problem
+    assert tasks_named("of daily") == []
+    with pytest.raises(ModuleFailedError, match="not running"):
+        await running.call("anything", {})
+
+
+async def test_an_endless_loop_of_awaits_is_ended_at_its_limit(make):
+    running = make("@route('GET', '/')\nasync def endless(self):\n    while True: await asyncio.sleep(0)")
+    await running.start()
+
+    with pytest.raises(ModuleFailedError, match="endless"):
+        await running.call("endless", {}, timeout_s=0.1)
+
+    assert "not done after 0.1 s" in running.problem
+
+
+async def test_a_loop_that_refuses_to_be_cancelled_does_not_hold_who_called_it(make):
+    services = Given()
+    running = make(
+        """
+        @route("GET", "/")
+        async def stubborn(self):
+            while not self.state.kept.get("enough"):
+                try:
+                    await asyncio.sleep(60)
+                except asyncio.CancelledError:
+                    pass
+        """,
+        services=services,
+    )
+    await running.start()
+
+    with pytest.raises(ModuleFailedError, match="stubborn"):
+        await asyncio.wait_for(running.call("stubborn", {}, timeout_s=0.05), 5)
+    await asyncio.wait_for(running.stop(), 5)
+
+    assert "do not end when they are cancelled" in running.problem
+    services.state.kept["enough"] = True
+    await running.stop()
+
+
+async def test_tasks_that_a_module_leaves_behind_end_with_it(make):
+    running = make(
+        """
+        async def on_enable(self):
+            self.kept = asyncio.get_running_loop().create_task(self.outer(), name="leak outer")
+
+        async def outer(self):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(asyncio.sleep(600), name="leak inner")
+                asyncio.get_running_loop().call_later(0.01, self.late)
+                await asyncio.sleep(600)
+
+        def late(self):
+            self.later = asyncio.ensure_future(asyncio.sleep(600))
+            self.later.set_name("leak late")
+        """
+    )
+    await running.start()
+    await until(lambda: len(tasks_named("leak")) == 3)
+
+    await running.stop()
+
+    assert tasks_named("leak") == []
+
+
+async def test_the_daemons_own_tasks_are_not_a_modules(make):
+    running = make("pass")
+    await running.start()
+    async with asyncio.TaskGroup() as group:
+        mine = group.create_task(asyncio.sleep(0.2, "done"), name="the daemon's")
+
+        await running.stop()
+
+    assert mine.result() == "done"
+
+
+async def test_a_task_that_fails_in_the_background_is_told_of(make):
+    running = make(
+        """
+        async def on_enable(self):
+            asyncio.get_running_loop().create_task(self.fail())
+
+        async def fail(self):
+            raise ValueError("in the back")
+        """
+    )
+    await running.start()
+
+    await until(lambda: running.problem)
+
+    assert running.problem.endswith("ValueError: in the back")
+
+
+async def test_a_task_whose_failure_the_module_handles_is_nobodys_business(make):
+    running = make(
+        """
+        @route("GET", "/")
+        async def careful(self):
+            async def fail():
+                raise ValueError("seen to")
+            return str(await asyncio.gather(fail(), return_exceptions=True))
+        """
+    )
+    await running.start()
+
+    assert "seen to" in await running.call("careful", {})
+    assert running.problem is None
+
+
+async def test_a_flood_of_tasks_is_stopped_at_the_limit(make):
+    running = make(
+        """
+        @route("GET", "/")
+        async def flood(self):
+            while True:
+                asyncio.get_running_loop().create_task(asyncio.sleep(600), name="flood")
+        """,
+        most_tasks=50,
+    )
+    await running.start()
+
+    with pytest.raises(ModuleFailedError):
+        await running.call("flood", {})
+
+    assert len(tasks_named("flood")) < 50
+    assert "50 tasks at work" in running.problem
+
+
+async def test_a_background_task_that_wants_to_exit_does_not_end_the_daemon(make):
+    running = make(
+        """
+        async def on_enable(self):
+            async def leave():
+                raise SystemExit(0)
+            asyncio.get_running_loop().create_task(leave())
+        """
+    )
+    await running.start()
+
+    await until(lambda: running.problem)
+
+    assert "SystemExit" in running.problem
+
+
+async def test_a_caller_who_goes_away_takes_its_call_along(make):
+    services = Given()
+    running = make(
+        """
+        @route("GET", "/")
+        async def long(self):
+            self.state.kept["begun"] = True
+            try:
+                await asyncio.sleep(600)
+            finally:
+                self.state.kept["ended"] = True
+        """,
+        services=services,
+    )
+    await running.start()
+    async with asyncio.TaskGroup() as group:
+        caller = group.create_task(running.call("long", {}))
+        await until(lambda: services.state.kept)
+
+        caller.cancel()
+
+    await until(lambda: services.state.kept.get("ended"))
+
+
+async def test_a_call_that_is_under_way_when_the_module_stops_is_answered_with_a_failure(make):
+    running = make("@route('GET', '/')\nasync def long(self):\n    await asyncio.sleep(600)")
+    await running.start()
+    async with asyncio.TaskGroup() as group:
+        calling = group.create_task(failure_of(running.call("long", {})))
+        await asyncio.sleep(0.01)
+
+        await running.stop()
+
+    assert "long" in calling.result()
+
+
+async def test_a_stream_is_made_as_fast_as_it_is_taken(make):
+    services = Given()
+    running = make(
+        """
+        @route("POST", "/query")
+        async def query(self, message: str):
+            try:
+                for number in range(1000):
+                    self.state.kept["made"] = number
+                    yield {"message": message, "number": number}
+            finally:
+                self.state.kept["closed"] = True
+        """,
+        services=services,
+    )
+    await running.start()
+    stream = running.stream("query", {"message": "hi"})
+
+    first = [await anext(stream), await anext(stream)]
+    await stream.aclose()
+
+    assert first == [{"message": "hi", "number": 0}, {"message": "hi", "number": 1}]
+    assert services.state.kept["made"] == 1
+    await until(lambda: services.state.kept.get("closed"))
+
+
+async def test_a_stream_ends_where_its_generator_ends_and_fails_where_it_fails(make):
+    running = make(
+        """
+        @route("POST", "/query")
+        async def query(self, odd: bool = False):
+            yield 1
+            if odd:
+                raise ValueError("half way")
+            yield 2
+        """
+    )
+    await running.start()
+
+    assert [item async for item in running.stream("query", {})] == [1, 2]
+    stream = running.stream("query", {"odd": True})
+    assert await anext(stream) == 1
+    assert "query" in await failure_of(anext(stream))
+
+    assert running.problem.endswith("ValueError: half way")
+
+
+async def test_a_stream_that_is_open_when_the_module_stops_ends_with_a_failure(make):
+    running = make("@route('GET', '/')\nasync def ticks(self):\n    yield 1\n    await asyncio.sleep(600)")
+    await running.start()
+    stream = running.stream("ticks", {})
+    await anext(stream)
+
+    async with asyncio.TaskGroup() as group:
+        following = group.create_task(failure_of(anext(stream)))
+        await asyncio.sleep(0.01)
+        await running.stop()
+
+    assert "ticks" in following.result()
+
+
+async def test_an_event_handler_takes_what_it_names(make):
+    services = Given()
+    running = make(
+        """
+        @event("daily.entry.created")
+        async def on_entry(self, entry_id: str, missing: str = "none"):
+            await self.state.put("got", [entry_id, missing])
+        """,
+        services=services,
+    )
+    await running.start()
+
+    await running.tell("on_entry", {"entry_id": "e1", "content": "more than it names"})
+
+    assert services.state.kept["got"] == ["e1", "none"]
+
+
+async def test_an_interface_shows_the_modules_own_methods_and_none_that_every_module_has(make):
+    running = make(
+        """
+        provides = ("BrainInterface",)
+
+        @interface("BrainInterface")
+        async def search(self, words: str):
+            return [words]
+
+        @interface("BrainInterface")
+        def plain(self):
+            return "not awaited inside"
+
+        @interface("BrainInterface")
+        async def fail(self):
+            raise ValueError("inside")
+
+        async def undeclared(self):
+            return "its own"
+
+        @route("DELETE", "/all", capability="admin")
+        async def delete_all(self):
+            return "gone"
+        """,
+        name="brain",
+        manifest="provides: [BrainInterface]\n",
+    )
+    await running.start()
+    brain = running.interface("BrainInterface")
+
+    assert await brain.search("kevin") == ["kevin"]
+    assert await brain.plain() == "not awaited inside"
+    for name in ("publish", "run_agent", "on_disable", "get_interface", "vault", "_services", "nothing", "undeclared", "delete_all"):
+        with pytest.raises(AttributeError):
+            getattr(brain, name)
+    with pytest.raises(TypeError):
+        await brain.search(to="nobody")
+    assert running.problem is None
+    with pytest.raises(ModuleFailedError):
+        await brain.fail()
+    assert running.interface("OtherInterface") is None
+
+
+async def test_a_module_may_be_begun_again_after_it_was_ended(make, tmp_path):
+    folder = write_module(tmp_path / "again", "@route('GET', '/')\nasync def which(self):\n    return 1")
+    first = InProcessHost(approve(folder), Given())
+    await first.start()
+    await first.stop()
+
+    second = InProcessHost(approve(folder), Given())
+    await second.start()
+
+    assert await second.call("which", {}) == 1
+    await second.stop()
+    await second.stop()
+
+
+async def test_loading_does_not_hold_the_loop(make):
+    running = make("import time; time.sleep(0.3)")
+    beats = 0
+    async with asyncio.TaskGroup() as group:
+        starting = group.create_task(running.start())
+        while not starting.done():
+            await asyncio.sleep(0.01)
+            beats += 1
+
+    assert beats > 10
+    assert threading.active_count() < 20
+
+
+async def test_nothing_that_a_failing_module_does_is_logged_as_unknown(make, caplog):
+    caplog.set_level(logging.WARNING)
+    running = make("@route('GET', '/')\nasync def odd(self):\n    raise ValueError('told')")
+    await running.start()
+
+    with pytest.raises(ModuleFailedError):
+        await running.call("odd", {})
+
+    assert [(record.getMessage(), record.of) for record in caplog.records] == [("a module failed", "daily")]

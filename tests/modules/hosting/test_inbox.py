@@ -1,0 +1,158 @@
+"""Inbox: a module's events, in order, bounded, and each its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
+from typing import cast
+
+from parachuted.access.authority import Authority
+from parachuted.access.events import EventFilter
+from parachuted.access.patterns import grant_of
+from parachuted.events import CATALOG, Bus, Event
+from parachuted.modules.hosting.event_publisher import EventPublisher
+from parachuted.modules.hosting.inbox import MOST_WAITING, Inbox
+from parachuted.modules.hosting.running_module import RunningModule
+from parachuted.modules.registry.declaration import EventSpec, ModuleDeclaration
+from tests.modules.players import until
+
+ALL = EventFilter.of_module("daily", grant_of(["**"]))
+
+
+class Hears:
+    """A module that remembers what it was told, and with which cause."""
+
+    def __init__(self) -> None:
+        self.declared = ModuleDeclaration(name="daily", version="1.0.0", prefix="/api/daily")
+        self.told: list[tuple[str, Mapping[str, object]]] = []
+        self.causes: list[tuple[str, ...]] = []
+        self.runs: list[tuple[str, ...]] = []
+        self.hold = asyncio.Event()
+        self.hold.set()
+        self.most, self.now = 0, 0
+
+    async def tell(self, handler: str, data: Mapping[str, object], *, timeout_s: float, authority: Authority) -> None:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        self.told.append((handler, data))
+        self.causes.append(authority.causes)
+        self.runs.append(authority.runs)
+        await asyncio.wait_for(self.hold.wait(), timeout_s)
+        self.now -= 1
+        if data.get("path") == "bug.md":
+            raise RuntimeError("a way of running that breaks the contract")
+
+
+def inbox(hears: Hears, *specs: EventSpec, listens: EventFilter = ALL) -> Inbox:
+    return Inbox(cast("RunningModule", hears), specs, listens)
+
+
+def event(path: str, name: str = "file.modified", **data: object) -> Event:
+    return Event(id=1, kind=CATALOG[name], timestamp=datetime(2026, 1, 5, tzinfo=UTC), data={"path": path, **data})
+
+
+@contextlib.asynccontextmanager
+async def telling(one: Inbox) -> AsyncIterator[None]:
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(one.run())
+        yield
+        task.cancel()
+
+
+IN_ORDER = EventSpec(event="file.modified", handler="changed", is_async=False)
+BESIDE = EventSpec(event="file.modified", handler="changed", is_async=True)
+
+
+async def test_what_came_before_it_runs_is_told_in_order():
+    hears = Hears()
+    one = inbox(hears, IN_ORDER)
+    for number in range(3):
+        one.put(event(f"{number}.md"), Authority())
+
+    async with telling(one):
+        await until(lambda: len(hears.told) == 3)
+
+    assert [data["path"] for _, data in hears.told] == ["0.md", "1.md", "2.md"]
+
+
+async def test_handlers_beside_each_other_are_not_more_than_a_few():
+    hears = Hears()
+    hears.hold.clear()
+    one = inbox(hears, BESIDE)
+    for number in range(30):
+        one.put(event(f"{number}.md"), Authority())
+
+    async with telling(one):
+        await until(lambda: len(hears.told) == 8)
+        await asyncio.sleep(0.02)
+        assert len(hears.told) == 8
+        hears.hold.set()
+        await until(lambda: len(hears.told) == 30)
+
+    assert hears.most == 8
+
+
+async def test_where_too_many_wait_the_oldest_are_dropped_and_counted():
+    hears = Hears()
+    one = inbox(hears, IN_ORDER)
+    for number in range(MOST_WAITING + 5):
+        one.put(event(f"{number}.md"), Authority())
+
+    async with telling(one):
+        await until(lambda: len(hears.told) == MOST_WAITING)
+
+    assert one.dropped == 5
+    assert hears.told[0][1]["path"] == "5.md"
+
+
+async def test_what_a_handler_does_to_the_data_is_seen_nowhere_else():
+    hears = Hears()
+    one = inbox(hears, IN_ORDER)
+    told = event("a.md", causes=["c1"], run="r1")
+    one.put(told, Authority())
+
+    async with telling(one):
+        await until(lambda: hears.told)
+
+    data = hears.told[0][1]
+    assert data == told.data
+    assert data["causes"] is not told.data["causes"]
+
+
+async def test_the_events_causes_and_its_run_are_carried_on():
+    hears = Hears()
+    one = inbox(hears, IN_ORDER, BESIDE)
+    told = event("a.md", causes=["c1", "c2"], run="r1")
+    one.put(told, EventPublisher(Bus(lambda: told.timestamp)).told(told))
+
+    async with telling(one):
+        await until(lambda: len(hears.causes) == 2)
+
+    assert hears.causes == [("c1", "c2"), ("c1", "c2")]
+    assert hears.runs == [("r1",), ("r1",)]  # an undo of that run takes back what follows from it
+
+
+async def test_a_file_that_moves_in_is_told_to_who_hears_of_new_ones():
+    hears = Hears()
+    one = inbox(hears, EventSpec(event="file.created", handler="made"), listens=EventFilter.of_module("daily", grant_of(["Daily/**"])))
+    assert one.events == {"file.created", "file.moved"}
+
+    one.put(event("Daily/a.md", "file.moved", **{"from": "Private/a.md"}), Authority())
+    one.put(event("Daily/a.md", "file.moved", **{"from": "Daily/b.md"}), Authority())
+    one.put(event("Private/a.md", "file.created"), Authority())
+    async with telling(one):
+        await until(lambda: hears.told)
+
+    assert [(handler, data["path"]) for handler, data in hears.told] == [("made", "Daily/a.md")]
+
+
+async def test_a_way_of_running_that_breaks_ends_neither_the_inbox_nor_the_daemon():
+    hears = Hears()
+    one = inbox(hears, BESIDE)
+    one.put(event("bug.md"), Authority())
+    one.put(event("fine.md"), Authority())
+
+    async with telling(one):
+        await until(lambda: len(hears.told) == 2)

@@ -1,0 +1,111 @@
+"""Interfaces: who stands behind a name, and what is left in others' hands when they go."""
+
+from __future__ import annotations
+
+import pytest
+
+from parachuted.access.authority import Authority
+from parachuted.errors import ModuleFailedError
+from parachuted.modules.hosting.interfaces import CallingModule, Interfaces
+
+BRAIN = "BrainInterface"
+ANYBODY = CallingModule(own=Authority, lent=lambda authority: authority)
+
+
+class Provider:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def who(self, greeting: str = "") -> str:
+        return f"{greeting}{self.name}"
+
+    def get(self, _name: str, _authority: Authority) -> object:
+        return self
+
+
+def offer(interfaces: Interfaces, name: str, rank: int) -> Provider:
+    provider = Provider(name)
+    interfaces.offer(name, [BRAIN], provider.get, rank=rank)
+    return provider
+
+
+def test_nobody_provides_what_nobody_offers():
+    assert Interfaces({}).get(BRAIN, ANYBODY) is None
+
+
+async def test_what_is_given_calls_the_provider():
+    interfaces = Interfaces({})
+    offer(interfaces, "brain", 0)
+
+    brain = interfaces.get(BRAIN, ANYBODY)
+
+    assert await brain.who(greeting="I am ") == "I am brain"
+    assert brain
+
+
+async def test_a_method_kept_in_hand_says_so_when_the_provider_is_gone():
+    interfaces = Interfaces({})
+    offer(interfaces, "brain", 0)
+    brain = interfaces.get(BRAIN, ANYBODY)
+    who = brain.who
+
+    interfaces.withdraw("brain")
+
+    assert not brain
+    assert interfaces.get(BRAIN, ANYBODY) is None
+    with pytest.raises(ModuleFailedError, match="nobody provides BrainInterface any more"):
+        await who()
+
+
+async def test_what_was_kept_works_again_when_a_provider_comes():
+    interfaces = Interfaces({})
+    offer(interfaces, "brain", 0)
+    brain = interfaces.get(BRAIN, ANYBODY)
+    interfaces.withdraw("brain")
+
+    offer(interfaces, "other-brain", 3)
+
+    assert await brain.who() == "other-brain"
+
+
+async def test_of_two_providers_the_one_that_was_approved_first_serves():
+    interfaces = Interfaces({})
+    offer(interfaces, "a-later", 5)
+    offer(interfaces, "z-earlier", 2)
+
+    [choice] = interfaces.choices()
+
+    assert await interfaces.get(BRAIN, ANYBODY).who() == "z-earlier"
+    assert (choice.provider, choice.others, choice.reason) == ("z-earlier", ("a-later",), "it was approved first")
+
+
+async def test_of_two_providers_the_one_in_the_settings_serves():
+    interfaces = Interfaces({BRAIN: "a-later"})
+    offer(interfaces, "z-earlier", 2)
+    assert interfaces.choices()[0].reason == "the settings say a-later, which does not provide it now"
+
+    offer(interfaces, "a-later", 5)
+
+    assert await interfaces.get(BRAIN, ANYBODY).who() == "a-later"
+    assert interfaces.choices()[0].reason == "the settings say so"
+
+
+async def test_the_other_takes_over_when_the_first_goes():
+    interfaces = Interfaces({})
+    offer(interfaces, "first", 0)
+    offer(interfaces, "second", 1)
+    brain = interfaces.get(BRAIN, ANYBODY)
+
+    interfaces.withdraw("first")
+
+    assert await brain.who() == "second"
+    assert interfaces.choices()[0].reason == "it is the only one"
+
+
+def test_what_begins_with_an_underscore_is_the_providers_own():
+    interfaces = Interfaces({})
+    offer(interfaces, "brain", 0)
+
+    with pytest.raises(AttributeError, match="_name"):
+        _ = interfaces.get(BRAIN, ANYBODY)._name_of_it
+    assert "BrainInterface" in repr(interfaces.get(BRAIN, ANYBODY))

@@ -1,0 +1,170 @@
+"""A module's class comes from the approved copy and from nothing else, and goes without a trace."""
+
+from __future__ import annotations
+
+import compileall
+import importlib
+import py_compile
+import sys
+from pathlib import Path
+
+import pytest
+
+from parachuted.errors import ModuleFailedError
+from parachuted.modules.hosting.loading import load_class, package_name, unload
+from parachuted.modules.module import Module
+from parachuted.modules.registry.manifest import Manifest, read_manifest
+from parachuted.modules.registry.module_tree import read_tree
+from tests.modules.stranger import FILES, nothing_of_modules_is_left
+
+PLAIN = "name: stranger\nversion: 1.0.0\nmodule: module.py\n"
+
+
+@pytest.fixture(autouse=True)
+def _tidy():
+    before = (list(sys.path), list(sys.meta_path))
+    yield
+    for loaded in [name for name in sys.modules if name.startswith("parachute_modules.stranger")]:
+        del sys.modules[loaded]
+    sys.path[:], sys.meta_path[:] = before
+
+
+def make(folder: Path, **files: str) -> tuple[Path, str, Manifest, str]:
+    for path, text in {"manifest.yaml": PLAIN, **{name.replace("__", "/"): text for name, text in files.items()}}.items():
+        file = folder / (path if path.endswith((".md", ".yaml")) else f"{path}.py")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return folder, "stranger", read_manifest(PLAIN), read_tree(folder).digest
+
+
+def load(folder: Path, *import_paths: Path, **files: str) -> type[Module]:
+    copy, name, manifest, tree = make(folder, **files)
+    return load_class(copy, name, manifest, import_paths, tree=tree)
+
+
+HEAD = "from parachuted.modules import Module\n"
+CLASS = HEAD + "class Stranger(Module):\n    said = 'hello'\n"
+
+
+def test_it_imports_its_own_files_relatively_and_reads_its_data(tmp_path):
+    code = HEAD + "import importlib.resources, pathlib\nfrom . import tools\nfrom .deep.inner import SAID\n"
+    code += "class Stranger(Module):\n    said = tools.SAID + SAID\n"
+    code += "    prompt = (pathlib.Path(__file__).parent / 'ask.md').read_text()\n"
+    code += "    resource = importlib.resources.files(__package__).joinpath('ask.md').read_text()\n"
+    cls = load(
+        tmp_path / "m", module=code, tools="SAID = 'a'\n", deep__inner="from ..tools import SAID as S\nSAID = S + 'b'\n", **{"ask.md": "?"}
+    )
+
+    assert (cls.said, cls.prompt, cls.resource) == ("aab", "?", "?")
+    assert cls.__module__.startswith("parachute_modules.stranger_")
+
+
+def test_unloading_leaves_nothing_and_loading_again_runs_it_again(tmp_path):
+    made = make(tmp_path / "m", module=CLASS)
+    path = list(sys.path)
+    first = load_class(*made[:3], [tmp_path / "site"], tree=made[3])
+    assert sys.path == [*path, str(tmp_path / "site")]
+    second = load_class(*made[:3], [tmp_path / "site"], tree=made[3])
+    assert first is not second
+    unload("stranger", made[3])
+
+    assert nothing_of_modules_is_left()
+    assert sys.path == path
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module(package_name("stranger", made[3]))
+
+
+def test_two_modules_share_an_import_path_until_both_are_gone(tmp_path):
+    one, two = make(tmp_path / "one", module=CLASS), make(tmp_path / "two", module=CLASS + "# two\n")
+    for made in (one, two):
+        load_class(*made[:3], [tmp_path / "site"], tree=made[3])
+    unload("stranger", one[3])
+    assert str(tmp_path / "site") in sys.path
+    unload("stranger", two[3])
+    assert str(tmp_path / "site") not in sys.path
+
+
+def test_what_it_depends_on_shadows_nothing_of_the_daemon(tmp_path):
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "yaml.py").write_text("EVIL = True\n")
+    (site / "only_here_m2.py").write_text("SAID = 'here'\n")
+    cls = load(
+        tmp_path / "m", site, module="import yaml, only_here_m2\n" + CLASS.replace("'hello'", "only_here_m2.SAID + yaml.__version__")
+    )
+
+    assert cls.said.startswith("here")
+    sys.modules.pop("only_here_m2")
+
+
+def test_no_bytecode_is_read_or_written(tmp_path):
+    copy, name, manifest, _tree = make(tmp_path / "m", module=CLASS.replace("'hello'", "'evil'"))
+    compileall.compile_dir(copy, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    (copy / "module.py").write_text(CLASS)
+    tree = read_tree(copy).digest
+    cls = load_class(copy, name, manifest, tree=tree)
+
+    assert cls.said == "hello"
+    assert read_tree(copy).digest == tree
+
+
+def test_a_name_that_is_not_in_the_copy_is_nowhere(tmp_path, monkeypatch):
+    (tmp_path / "words.py").write_text("raise SystemExit('evil')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ModuleFailedError, match="cannot import name 'words'"):
+        load(tmp_path / "m", module="from . import words\n" + CLASS)
+
+
+def test_what_was_not_approved_does_not_begin_to_run(tmp_path):
+    copy, name, manifest, tree = make(tmp_path / "m", module=CLASS)
+    (copy / "module.py").write_text("raise SystemExit('evil')\n")
+    with pytest.raises(ModuleFailedError, match="not what was approved"):
+        load_class(copy, name, manifest, tree=tree)
+    (copy / "link.py").symlink_to("module.py")
+    with pytest.raises(ModuleFailedError, match="is a link"):
+        load_class(copy, name, manifest, tree=tree)
+    with pytest.raises(ModuleFailedError):
+        load_class(tmp_path / "nowhere", name, manifest, tree=tree)
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("1 / 0\n", "ZeroDivisionError"),
+        ("raise SystemExit(3)\n", "SystemExit: 3"),
+        ("raise KeyboardInterrupt\n", "KeyboardInterrupt"),
+        ("class X(\n", "SyntaxError"),
+        ("x = '\0'\n", "null bytes"),
+        ("import no_such_thing_at_all\n", "no_such_thing_at_all"),
+        ("x = 1\n", "one class that inherits from Module in its file; it has none"),
+        (CLASS + "class Other(Module): pass\n", "it has Other, Stranger"),
+    ],
+)
+def test_a_failure_at_import_is_the_modules_own_with_its_traceback(tmp_path, code, told):
+    with pytest.raises(ModuleFailedError, match=told) as failed:
+        load(tmp_path / "m", module=code)
+
+    assert nothing_of_modules_is_left()
+    if "Zero" in told:
+        assert f'{tmp_path / "m" / "module.py"}", line 1' in str(failed.value)
+        assert "1 / 0" in str(failed.value)
+
+
+def test_the_class_is_the_one_that_the_file_itself_ends_with(tmp_path):
+    base = HEAD + "class Base(Module):\n    said = 'base'\n"
+    cls = load(tmp_path / "m", base=base, module="from .base import Base\nclass _Half(Base): pass\nclass Stranger(_Half): pass\n")
+    assert (cls.__name__, cls.said) == ("Stranger", "base")
+
+
+def test_a_front_of_its_own_runs_first(tmp_path):
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "__init__.py").write_text("SAID = 'front'\n")
+    assert load(tmp_path / "m", module="from . import SAID\n" + CLASS.replace("'hello'", "SAID")).said == "front"
+
+
+def test_every_file_of_the_stranger_is_one_that_loads(tmp_path):
+    for path, text in FILES.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    cls = load_class(tmp_path, "stranger", read_manifest(FILES["manifest.yaml"]), tree=read_tree(tmp_path).digest)
+    assert cls.said == "as approved"

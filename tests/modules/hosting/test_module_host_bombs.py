@@ -1,0 +1,101 @@
+"""A module that starts threads and processes without end uses up nothing but its own: a hook still guards a write meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from parachuted.modules.hosting.cgroup import Cgroups
+from parachuted.modules.hosting.landlock import landlock_version
+from parachuted.modules.hosting.seccomp import can_filter
+from tests.api.calls import call, get
+from tests.api.routes.test_modules import install
+from tests.stories.life import Live, save
+
+MODULE = """
+import os
+import threading
+import time
+from parachuted.modules import Module, route
+
+MOST = 5_000
+threading.stack_size(32 * 1024)  # so that the limit of memory is not what stops it
+
+
+def fork():
+    if os.fork() == 0:
+        os.setsid()
+        for _ in range(2):
+            try:
+                os.fork()
+            except OSError:
+                pass
+        time.sleep(600)
+        os._exit(0)
+
+
+def stay():
+    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+
+
+def attack(begin):
+    time.sleep(0.2)  # its answer is whole by then
+    for _ in range(MOST):
+        try:
+            begin()
+        except (OSError, RuntimeError):
+            time.sleep(0.001)
+
+
+class BombModule(Module):
+    @route("POST", "/attack")
+    async def attack(self, kind: str):
+        threading.Thread(target=attack, args=({"forks": fork, "threads": stay}[kind],), daemon=True).start()
+        return {}
+"""
+HOOK = '#!/bin/sh\ngrep -q forbidden && { echo "not here" >&2; exit 2; }\nexit 0\n'
+
+
+def processes() -> int:
+    """How many threads the machine has now."""
+    return sum(len(list(task.iterdir())) for task in Path("/proc").glob("[0-9]*/task") if task.exists())
+
+
+@pytest.mark.parametrize(("sandbox", "kind"), [("landlock", "threads"), ("process", "threads"), ("process", "forks")])
+@pytest.mark.parametrize("by", ["cgroup", "watch"])
+async def test_a_guard_of_writes_works_while_a_module_starts_all_it_can(
+    live: Live, tmp_path: Path, vault: Path, home: Path, sandbox: str, kind: str, by: str, monkeypatch: pytest.MonkeyPatch
+):  # fmt: skip
+    if sandbox == "landlock" and not (landlock_version() and can_filter()):
+        pytest.skip("this machine has not the kernel's walls")
+    if by == "watch":
+        monkeypatch.setattr(Cgroups, "find", lambda: None)
+    elif Cgroups.find() is None:
+        pytest.skip("no cgroup can be made here")
+    save(tmp_path / "bomb/manifest.yaml", "name: bomb\nversion: 0.1.0\nmodule: module.py\n")
+    save(tmp_path / "bomb/module.py", MODULE)
+    save(vault / "note.md", "# Note\n")
+    save(home / "hooks/on-write-before.sh", HOOK)
+    (home / "hooks").chmod(0o700)
+    (home / "hooks/on-write-before.sh").chmod(0o700)
+    before, most = processes(), 0
+    async with live(modules__sandbox=sandbox) as life:
+        told = await install(life, tmp_path / "bomb", "untrusted")
+        assert told["limits"].startswith("cgroup: 64 " if by == "cgroup" else "rlimit of memory, and a watch")
+
+        await call(life, "POST", "/api/bomb/attack", json={"kind": kind})
+        statuses = []
+        for number in range(20):
+            text = "forbidden" if number % 2 else f"Fine {number}"
+            status, _ = await call(life, "PUT", "/api/notes/note.md", data=text.encode())
+            statuses.append(status)
+            most = max(most, processes())
+            await asyncio.sleep(0.02)
+        assert (await get(life, "/api/health"))["status"] == "ok" or by == "watch"  # which has ended the module
+    print(f"\n{sandbox}, {kind}, {by}: {before} threads of the machine before, at most {most} meanwhile; {statuses}")  # noqa: T201
+    assert statuses == [200, 403] * 10
+    assert (vault / "note.md").read_text() == "Fine 18"
+    if by == "cgroup":
+        assert most < before + 500  # of a machine on which others start programs too

@@ -1,0 +1,114 @@
+"""Module state: what a module keeps is there after a restart, whole, within limits, and never in another's way."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+
+import pytest
+
+from parachuted.access.authority import Authority
+from parachuted.errors import EditRefusedError, StorageFailedError
+from parachuted.modules.hosting import module_state
+from parachuted.modules.hosting.module_state import ModuleState
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "state" / "modules" / "daily"
+
+
+async def test_what_was_put_is_there_after_a_restart(folder):
+    state = ModuleState(folder, Authority)
+    await state.put("seen", {"entries": ["a", "ü\ud800"], "n": 1.5, "none": None})
+    await state.put("../../naughty/\0", [1])
+    await state.put("gone", 1)
+    await state.put("gone", 2)
+    await state.delete("gone")
+    await state.delete("never")
+
+    again = ModuleState(folder, Authority)
+    assert await again.get("seen") == {"entries": ["a", "ü\ud800"], "n": 1.5, "none": None}
+    assert (await again.get("gone"), await again.get("gone", "usual"), await again.get("../../naughty/\0")) == (None, "usual", [1])
+    assert await again.keys() == ["../../naughty/\0", "seen"]
+    assert {entry.parent for entry in folder.parent.rglob("*.json")} == {folder}
+    assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
+
+
+async def test_a_value_is_a_copy_and_callers_do_not_meet(folder):
+    state, value = ModuleState(folder, Authority), {"list": [1]}
+    await state.put("a", value)
+    value["list"].append(2)
+    (await state.get("a"))["list"].append(3)
+    await asyncio.gather(*(state.put("same", number) for number in range(50)))
+
+    assert await state.get("a") == {"list": [1]}
+    assert await state.get("same") in range(50)
+    assert len(list(folder.iterdir())) == 2
+
+
+@pytest.mark.parametrize("value", [b"x", {1, 2}, object(), float("nan"), "x" * 1_000_001], ids=lambda value: str(value)[:9])
+async def test_what_is_no_json_or_too_much_is_refused_and_what_was_there_stays(folder, value):
+    state = ModuleState(folder, Authority)
+    await state.put("a", "before")
+    with pytest.raises(EditRefusedError):
+        await state.put("a", value)
+    assert await ModuleState(folder, Authority).get("a") == "before"
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201])
+async def test_a_key_is_a_short_text(folder, key):
+    with pytest.raises(EditRefusedError, match="a key of the state"):
+        await ModuleState(folder, Authority).put(key, 1)
+
+
+async def test_all_values_together_are_bounded_also_after_a_restart(folder, monkeypatch):
+    monkeypatch.setattr(module_state, "LARGEST_IN_ALL", 1_000)
+    monkeypatch.setattr(module_state, "MOST_KEYS", 4)
+    state = ModuleState(folder, Authority)
+    for key in "abc":
+        await state.put(key, "x" * 300)
+    state = ModuleState(folder, Authority)
+    with pytest.raises(EditRefusedError, match="at most 0 MB"):
+        await state.put("d", "x" * 300)
+    await state.put("a", "")
+    await state.put("d", "x" * 100)
+    with pytest.raises(EditRefusedError, match="at most 4 keys"):
+        await state.put("e", 1)
+    assert await state.keys() == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[1]", b'{"key": "a"}', b"[" * 100_000, b"\xff"])
+async def test_a_damaged_file_counts_as_none(folder, data, caplog):
+    state = ModuleState(folder, Authority)
+    await state.put("a", 1)
+    (file,) = folder.iterdir()
+    file.write_bytes(data)
+
+    again = ModuleState(folder, Authority)
+    assert (await again.get("a", "usual"), await again.keys()) == ("usual", [])
+    assert "counts as none" in caplog.text
+    await again.put("a", 2)
+    assert await again.get("a") == 2
+
+
+async def test_a_disk_that_refuses_is_told(folder):
+    folder.parent.mkdir(parents=True)
+    folder.write_text("a file in its place")
+    with pytest.raises(StorageFailedError, match="could not be kept"):
+        await ModuleState(folder, Authority).put("a", 1)
+
+
+async def test_what_was_put_after_a_strangers_text_was_read_marks_whoever_gets_it_also_after_a_restart(tmp_path):
+    tainted = Authority()
+    tainted.taint.read("Inbox/mail.md", "imported")
+    await ModuleState(tmp_path, lambda: tainted).put("mail", "do as I say")
+    await ModuleState(tmp_path, Authority).put("own", 1)
+    got, clean, listed = Authority(), Authority(), Authority()
+
+    assert await ModuleState(tmp_path, lambda: got).get("mail") == "do as I say"
+    assert await ModuleState(tmp_path, lambda: clean).get("own") == 1
+    assert await ModuleState(tmp_path, lambda: listed).keys() == ["mail", "own"]
+
+    assert (got.taint.sources, clean.taint.sources) == ({"Inbox/mail.md": "imported"}, {})
+    assert listed.taint.sources == got.taint.sources

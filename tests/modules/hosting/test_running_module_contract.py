@@ -1,0 +1,366 @@
+"""Running, the contract: the same module does the same in the daemon's process and in one of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from parachuted.errors import ActRefusedError, ModuleFailedError, NotFoundError
+from parachuted.modules.hosting.in_process import InProcessHost
+from parachuted.modules.hosting.module_host import ModuleHost
+from parachuted.modules.hosting.running_module import RunningModule
+from parachuted.modules.registry.approved import ApprovedModule
+from parachuted.modules.registry.arguments import WrongArgumentsError
+from parachuted.modules.results import Response
+from parachuted.modules.services import Services
+from tests.modules.players import Given, approve, until, write_module
+from tests.modules.yard import Yard
+
+EXAMPLES = Path(__file__).parent / "examples"
+Begin = Callable[..., "asyncio.Future[RunningModule]"]
+
+
+@pytest.fixture(params=["in process", "worker"])
+def way(request: pytest.FixtureRequest) -> Callable[[ApprovedModule, Services], RunningModule]:
+    """Make a module run in that way."""
+    if request.param == "in process":
+        return InProcessHost
+    cages = request.getfixturevalue("make_cages")("process")
+    return lambda approved, services: ModuleHost(approved, services, cages)
+
+
+@pytest.fixture
+async def begin(way: Callable[[ApprovedModule, Services], RunningModule], tmp_path: Path) -> AsyncIterator[Begin]:
+    """Begin a module: one with that body, or one that is approved already."""
+    begun: list[RunningModule] = []
+
+    async def one(body: str | ApprovedModule, services: Given | None = None, **more: str) -> RunningModule:
+        approved = body if isinstance(body, ApprovedModule) else approve(write_module(tmp_path / f"m{len(begun)}", body, **more))
+        begun.append(way(approved, services or Given(name=approved.name)))
+        await begun[-1].start()
+        return begun[-1]
+
+    yield one
+    for running in begun:
+        await running.stop()
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> AsyncIterator[Yard]:
+    (tmp_path / "yard").mkdir()
+    found = Yard(tmp_path / "yard")
+    yield found
+    found.close()
+
+
+async def refused(work) -> str:
+    with pytest.raises(ModuleFailedError) as failed:
+        await work
+    return str(failed.value)
+
+
+async def test_it_declares_enables_serves_and_disables(begin):
+    services = Given()
+    body = """
+    async def on_enable(self):
+        self.publish("daily.up", at=1)
+    async def on_disable(self):
+        self.publish("daily.down")
+    @route("GET", "/days/{day}")
+    async def day(self, day: str, limit: int = 5):
+        "One day."
+        return {"day": day, "limit": limit}
+    """
+    running = await begin(body, services)
+
+    assert [(spec.method, spec.path, spec.capability, spec.summary) for spec in running.declared.routes] == [
+        ("GET", "/days/{day}", "read", "One day.")
+    ]
+    assert await running.call("day", {}, path={"day": "monday"}, query={"limit": "7"}) == {"day": "monday", "limit": 7}
+    await running.stop()
+    await running.stop()
+    assert services.published == [("daily.up", {"at": 1}), ("daily.down", {})]
+    assert "not running" in await refused(running.call("day", {}, path={"day": "monday"}))
+
+
+async def test_arguments_that_do_not_fit_are_refused_with_all_that_is_wrong(begin):
+    running = await begin("@route('POST', '/')\nasync def make(self, title: str, count: int): return count")
+
+    with pytest.raises(WrongArgumentsError) as wrong:
+        await running.call("make", {"count": "many", "more": 1})
+
+    assert len(wrong.value.problems) == 3
+    assert running.problem is None
+
+
+async def test_an_answer_with_a_status_of_its_own_arrives_as_such(begin):
+    running = await begin("@route('POST', '/')\nasync def make(self):\n    return Response(status=201, body=(1, 2), headers={'X-It': 'y'})")
+
+    assert await running.call("make", {}) == Response(status=201, body=[1, 2], headers={"X-It": "y"})
+
+
+async def test_a_failure_is_kept_as_the_traceback_until_it_goes_well(begin):
+    body = "@route('GET', '/')\nasync def odd(self, well: bool = False):\n    if not well:\n        raise KeyError('secret')  # here"
+    running = await begin(body)
+
+    said = await refused(running.call("odd", {}))
+
+    assert "secret" not in said
+    assert "raise KeyError('secret')  # here" in running.problem
+    await running.call("odd", {}, query={"well": "yes"})
+    await until(lambda: running.problem is None)
+
+
+async def test_a_named_error_arrives_as_itself(begin):
+    body = (
+        "@route('GET', '/')\nasync def odd(self):\n    from parachuted.errors import NotFoundError\n    raise NotFoundError('no such day')"
+    )
+    running = await begin(body)
+
+    with pytest.raises(NotFoundError, match="no such day"):
+        await running.call("odd", {})
+
+
+async def test_an_endless_loop_of_awaits_ends_at_its_limit_and_the_rest_serves_on(begin):
+    running = await begin(
+        """
+        @route("GET", "/endless")
+        async def endless(self):
+            while True:
+                await asyncio.sleep(0)
+        @route("GET", "/fine")
+        async def fine(self):
+            return "fine"
+        """
+    )
+
+    await refused(running.call("endless", {}, timeout_s=0.3))
+
+    assert await running.call("fine", {}) == "fine"
+
+
+@pytest.mark.parametrize("line", ["raise ValueError('no')", "raise SystemExit(3)"])
+async def test_a_module_that_cannot_be_enabled_does_not_begin(way, tmp_path, line):
+    running = way(approve(write_module(tmp_path / "m", f"async def on_enable(self):\n    {line}")), Given())
+
+    await refused(running.start())
+
+    await running.stop()
+
+
+async def test_a_module_that_cannot_be_imported_does_not_begin(way, tmp_path):
+    folder = write_module(tmp_path / "m", "pass")
+    (folder / "module.py").write_text("import nothing_of_that_name")
+    running = way(approve(folder), Given())
+
+    await refused(running.start())
+
+    await running.stop()
+
+
+async def test_a_stream_gives_item_after_item_and_ends(begin):
+    running = await begin(
+        """
+        @route("POST", "/query")
+        async def query(self, message: str, odd: bool = False):
+            for number in range(3):
+                yield {"message": message, "number": number}
+            if odd:
+                raise ValueError("half way")
+        """
+    )
+    items = [{"message": "hi", "number": number} for number in range(3)]
+
+    assert [item async for item in running.stream("query", {"message": "hi"})] == items
+    stream = running.stream("query", {"message": "hi", "odd": True})
+    assert [await anext(stream) for _ in range(3)] == items
+    await refused(anext(stream))
+    with pytest.raises(WrongArgumentsError):
+        await anext(running.stream("query", {}))
+
+
+async def test_who_leaves_a_stream_ends_its_generator(begin):
+    services = Given()
+    body = """
+    @route("GET", "/ticks")
+    async def ticks(self):
+        try:
+            for number in range(10_000):
+                yield number
+        finally:
+            await self.state.put("closed", number)
+    """
+    running = await begin(body, services)
+    stream = running.stream("ticks", {})
+    assert [await anext(stream), await anext(stream)] == [0, 1]
+
+    await stream.aclose()
+
+    await until(lambda: "closed" in services.state.kept)
+    assert services.state.kept["closed"] < 10
+
+
+async def test_an_event_is_told_with_what_the_handler_names(begin):
+    services = Given()
+    body = "@event('brain.said')\nasync def said(self, word: str, none: str = 'none'):\n    await self.state.put('got', [word, none])"
+    running = await begin(body, services)
+
+    await running.tell("said", {"word": "hi", "more": [1]})
+
+    assert services.state.kept["got"] == ["hi", "none"]
+
+
+async def test_what_a_handler_of_an_event_raises_is_a_problem_of_the_module(begin):
+    body = "@event('brain.said')\nasync def said(self):\n    from parachuted.errors import NotFoundError\n    raise NotFoundError('gone')"
+    running = await begin(body)
+
+    await refused(running.tell("said", {}))
+
+    await until(lambda: running.problem)
+    assert "gone" in running.problem
+
+
+async def test_an_interface_has_the_modules_own_methods_and_no_others(begin):
+    body = "@interface('BrainInterface')\nasync def search(self, words, *, limit=2):\n    return [{'name': words, 'limit': limit}]"
+    running = await begin(body, name="brain", manifest="provides: [BrainInterface]\n")
+
+    brain = running.interface("BrainInterface")
+
+    assert await brain.search("kevin", limit=3) == [{"name": "kevin", "limit": 3}]
+    assert running.interface("Other") is None
+    for name in ("publish", "run_agent", "_services"):
+        with pytest.raises(AttributeError):
+            getattr(brain, name)
+
+
+async def test_a_module_uses_the_interface_of_another(begin):
+    brain = await begin(
+        "@interface('BrainInterface')\nasync def who(self):\n    return 'brain'", name="brain", manifest="provides: [BrainInterface]\n"
+    )
+    services = Given(lent={"BrainInterface": brain.interface("BrainInterface")})
+    body = """
+    @route("GET", "/who")
+    async def who(self):
+        found, lost = self.get_interface("BrainInterface"), self.get_interface("Lost")
+        return [await found.who(), lost]
+    """
+    daily = await begin(body, services)
+
+    assert await daily.call("who", {}) == ["brain", None]
+
+
+async def test_a_background_task_that_fails_is_a_problem_of_the_module(begin):
+    body = """
+    async def on_enable(self):
+        asyncio.get_running_loop().create_task(self.fail())
+    async def fail(self):
+        raise ValueError("in the back")
+    """
+    running = await begin(body)
+
+    await until(lambda: running.problem)
+
+    assert "in the back" in running.problem
+
+
+async def test_the_journal_of_the_prd_works(begin, yard):
+    vault = yard.bounded(read=["Daily/**", "parachute/memory.md"], write=["Daily/**"])
+    services = Given(vault=vault)
+    daily = await begin(approve(EXAMPLES / "daily"), services)
+
+    made = await daily.call("create_entry", {"content": "Called [[Kevin]].", "entry_id": "2026-01-05-morning"})
+
+    assert (made.status, made.body["path"]) == (201, "Daily/entries/2026-01-05-morning.md")
+    assert "Called [[Kevin]]." in yard.text("Daily/entries/2026-01-05-morning.md")
+    assert [event for event, _ in services.published] == ["daily.entry.created"]
+    assert (await daily.call("list_entries", {}, query={"date": "2026-01-05", "limit": "1"}))["count"] == 1
+    assert (await daily.call("create_entry", {"content": "again", "entry_id": "2026-01-05-morning"})).status == 409
+    assert [item["type"] async for item in daily.stream("query_streaming", {"message": "kevin"})] == ["entry", "done"]
+    assert await daily.call("search_journals", {"query": "kevin"}) == ["Daily/entries/2026-01-05-morning.md"]
+    with pytest.raises(NotFoundError):
+        await daily.call("read_entry", {}, path={"entry_id": "nowhere"})
+    await daily.tell("on_entry_created", {"entry_id": "2026-01-05-morning", "content": "no brain here"})
+    assert daily.problem is None
+
+
+async def test_the_journal_links_what_the_brain_knows(begin, yard):
+    yard.save("Brain/entities/Kevin.md", "A friend.\n")
+    yard.save("Daily/entries/e1.md", "---\nentry_id: e1\n---\nCalled [[Kevin]].\n")
+    brain_services = Given(name="brain", vault=yard.bounded(read=["Brain/**"], write=["Brain/**"]))
+    brain = await begin(approve(EXAMPLES / "brain"), brain_services)
+    services = Given(vault=yard.bounded(read=["Daily/**"], write=["Daily/**"]), lent={"BrainInterface": brain.interface("BrainInterface")})
+    daily = await begin(approve(EXAMPLES / "daily"), services)
+
+    await daily.tell("on_entry_created", {"entry_id": "e1", "content": "Called [[Kevin]]."})
+
+    assert "para:brain:" in yard.text("Daily/entries/e1.md")
+    assert [event for event, _ in brain_services.published] == ["brain.mention.detected"]
+    assert (await brain.call("tools:brain_resolve", {"text": "[[Kevin]]"}))["name"] == "Kevin"
+
+
+async def test_the_bot_of_the_prd_asks_its_agents(begin):
+    services = Given(name="telegram-bot")
+    services.state.kept["answered"] = 4
+    bot = await begin(approve(EXAMPLES / "telegram-bot"), services)
+
+    answer = await bot.call("handle_telegram", {"message": {"text": "When?"}, "update_id": 7})
+
+    assert answer == {"reply": "responder says yes"}
+    assert services.asked == [("responder", "Answer this question: When?")]
+    assert await bot.call("count", {}) == {"answered": 5}
+    assert {name: config.capabilities for name, config in bot.declared.agents.items()}["admin"] == ("read", "write")
+
+
+async def test_a_module_reaches_no_further_than_its_permissions(begin, yard):
+    yard.save("Private/diary.md", "secret\n")
+    services = Given(vault=yard.bounded(read=["Daily/**"], write=["Daily/**"]))
+    body = """
+    @route("GET", "/")
+    async def peek(self):
+        return await self.vault.read("Private/diary.md")
+    """
+    running = await begin(body, services)
+
+    with pytest.raises(ActRefusedError, match=r"permissions\.read"):
+        await running.call("peek", {})
+
+
+async def test_an_interface_has_a_suggest_of_its_own_and_never_that_of_every_module(begin):
+    manifest = "provides: [BrainInterface]\n"
+    plain = await begin("async def search(self):\n    return 1", name="brain", manifest=manifest)
+    with pytest.raises((AttributeError, ActRefusedError)):
+        await plain.interface("BrainInterface").suggest("update", "Brain/a.md", {}, reasoning="x")
+    own = await begin("@interface('BrainInterface')\nasync def suggest(self, text):\n    return [text]", name="brain", manifest=manifest)
+    assert await own.interface("BrainInterface").suggest("text") == ["text"]
+
+
+HIDING = {
+    "the tool m-hidden": "mark = mcp_tool('m-' + 'hidden')\n@mark\ndef hidden(self): ...",
+    "the listener hidden": "mark = event('note.' + 'saved')\n@mark\nasync def hidden(self): ...",
+    "the schedule of hidden": "mark = schedule(every=str(15) + 'm')\n@mark\nasync def hidden(self): ...",
+    "the agent hidden": "agents = {'hid' + 'den': {'paths': ['Work/']}}",
+    "the interface HiddenInterface": "provides = ['Hidden' + 'Interface']",
+}
+
+
+@pytest.mark.parametrize("what", HIDING)
+async def test_what_only_running_code_declares_is_refused_with_the_line_that_would_show_it(way, tmp_path, what):
+    approved = approve(write_module(tmp_path / "hiding", HIDING[what]))
+    running = way(approved, Given(name=approved.name))
+    with pytest.raises(ModuleFailedError):
+        await running.start()
+    said = running.problem or ""
+    await running.stop()
+
+    assert f"{what} was not shown when" in said
+    assert "manifest.yaml" in said or "as a literal" in said
+
+
+async def test_what_the_manifest_names_may_be_declared_in_any_way(begin):
+    manifest = "mcp_tools: [{name: m-hidden, handler: hidden}]\nagents: {hidden: {paths: [Work/]}}\npermissions: {read: [Work/**]}\n"
+    running = await begin("mark = mcp_tool('m-' + 'hidden')\n@mark\ndef hidden(self): return 1", manifest=manifest)
+
+    assert [tool.name for tool in running.declared.tools] == ["m-hidden"]

@@ -1,0 +1,193 @@
+"""Clockwork: schedules run when they are due, once each, and remember it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import cast
+
+from parachuted.access.authority import Authority
+from parachuted.audit.events import NullAuditRecorder
+from parachuted.errors import ModuleFailedError
+from parachuted.modules.hosting.audited import ModuleAudit
+from parachuted.modules.hosting.running_module import RunningModule
+from parachuted.modules.hosting.scheduler import ModuleScheduler
+from parachuted.modules.registry.declaration import ModuleDeclaration, ScheduleSpec
+from parachuted.state import open_state
+
+UNRECORDED = ModuleAudit(NullAuditRecorder(), lambda: datetime.now(UTC))
+
+BEGUN = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+
+
+class Clock:
+    now = BEGUN
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def go(self, **span: float) -> None:
+        self.now += timedelta(**span)
+
+
+class Tells:
+    """A module that counts what it is told to do."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.wait: asyncio.Event | None = None
+        self.fails = False
+
+    async def tell(self, handler: str, _data: Mapping[str, object], *, timeout_s: float, authority: Authority) -> None:
+        self.told.append(handler)
+        assert (len(authority.causes), authority.asked_by, authority.entry) == (1, "clock", "schedule")
+        if self.wait is not None:
+            await asyncio.wait_for(self.wait.wait(), timeout_s)
+        if self.fails:
+            raise ModuleFailedError
+
+
+def every(seconds: int, handler: str = "tidy") -> ModuleDeclaration:
+    return ModuleDeclaration(
+        name="daily", version="1.0.0", prefix="/api/daily", schedules=(ScheduleSpec(handler=handler, every_s=seconds),)
+    )
+
+
+def daily(at: str) -> ModuleDeclaration:
+    return ModuleDeclaration(name="daily", version="1.0.0", prefix="/api/daily", schedules=(ScheduleSpec(handler="tidy", at=at),))
+
+
+def add(clockwork: ModuleScheduler, tells: Tells, declared: ModuleDeclaration) -> None:
+    clockwork.add(cast("RunningModule", tells), declared)
+
+
+async def due(clockwork: ModuleScheduler) -> None:
+    async with asyncio.TaskGroup() as group:
+        clockwork.begin_due(group)
+
+
+async def test_a_schedule_runs_each_time_its_span_is_over():
+    clock, tells = Clock(), Tells()
+    clockwork = ModuleScheduler(clock, None, UNRECORDED)
+    add(clockwork, tells, every(60))
+
+    await due(clockwork)
+    assert tells.told == []
+    clock.go(seconds=61)
+    await due(clockwork)
+    await due(clockwork)
+
+    assert tells.told == ["tidy"]
+
+
+async def test_what_the_daemon_slept_through_runs_once_also_after_a_restart(tmp_path: Path):
+    clock, tells = Clock(), Tells()
+    state = open_state(tmp_path / "state.journal")
+    add(ModuleScheduler(clock, state, UNRECORDED), tells, every(60))
+    state.close()
+    clock.go(days=3)
+    state = open_state(tmp_path / "state.journal")
+    clockwork = ModuleScheduler(clock, state, UNRECORDED)
+    add(clockwork, tells, every(60))
+
+    await due(clockwork)
+    await due(clockwork)
+
+    assert tells.told == ["tidy"]
+    state.close()
+
+
+async def test_one_that_is_still_at_work_is_not_begun_again():
+    clock, tells = Clock(), Tells()
+    tells.wait = asyncio.Event()
+    clockwork = ModuleScheduler(clock, None, UNRECORDED)
+    add(clockwork, tells, every(60))
+    async with asyncio.TaskGroup() as group:
+        clock.go(seconds=61)
+        clockwork.begin_due(group)
+        await asyncio.sleep(0)
+        clock.go(seconds=61)
+        clockwork.begin_due(group)
+        await asyncio.sleep(0)
+
+        assert tells.told == ["tidy"]
+        tells.wait.set()
+
+    await due(clockwork)
+    assert tells.told == ["tidy", "tidy"]
+
+
+async def test_one_that_fails_runs_again_when_it_is_due():
+    clock, tells = Clock(), Tells()
+    tells.fails = True
+    clockwork = ModuleScheduler(clock, None, UNRECORDED)
+    add(clockwork, tells, every(60))
+
+    for _ in range(2):
+        clock.go(seconds=61)
+        await due(clockwork)
+
+    assert tells.told == ["tidy", "tidy"]
+
+
+async def test_a_clock_that_was_put_back_does_not_put_the_schedule_off():
+    clock, tells = Clock(), Tells()
+    clockwork = ModuleScheduler(clock, None, UNRECORDED)
+    add(clockwork, tells, every(60))
+    clock.go(days=-30)
+
+    await due(clockwork)
+    clock.go(seconds=61)
+    await due(clockwork)
+
+    assert tells.told == ["tidy"]
+
+
+async def test_a_clock_that_is_corrected_by_a_little_does_not_repeat_a_time_of_day():
+    clock, tells = Clock(), Tells()
+    clock.now = datetime(2026, 1, 5, 2, 59).astimezone()
+    clockwork = ModuleScheduler(clock, None, UNRECORDED)
+    add(clockwork, tells, daily("03:00"))
+    clock.go(minutes=1)
+    await due(clockwork)
+
+    for step in (-10, 20, -7200, 7200):
+        clock.go(seconds=step)
+        await due(clockwork)
+    assert tells.told == ["tidy"]
+
+    clock.go(days=1)
+    await due(clockwork)
+    assert tells.told == ["tidy", "tidy"]
+
+
+async def test_a_clock_that_jumps_ahead_and_is_set_right_costs_one_run_and_puts_no_time_of_day_off():
+    clock, tells = Clock(), Tells()
+    clock.now = datetime(2026, 1, 5, 2, 59).astimezone()
+    clockwork = ModuleScheduler(clock, None, UNRECORDED)
+    add(clockwork, tells, daily("03:00"))
+    clock.go(days=365)
+    await due(clockwork)
+    await due(clockwork)
+    assert tells.told == ["tidy"]
+
+    clock.go(days=-365)
+    await due(clockwork)
+    clock.go(minutes=1)
+    await due(clockwork)
+
+    assert tells.told == ["tidy", "tidy"]
+
+
+async def test_the_schedules_of_a_module_that_is_gone_rest():
+    clock, tells = Clock(), Tells()
+    clockwork = ModuleScheduler(clock, None, UNRECORDED)
+    add(clockwork, tells, every(60))
+
+    clockwork.remove(cast("RunningModule", tells))
+    clock.go(seconds=61)
+    await due(clockwork)
+
+    assert tells.told == []

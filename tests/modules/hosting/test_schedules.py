@@ -1,0 +1,103 @@
+"""Schedules: when one falls due."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from datetime import time as time_of_day
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parachuted.modules.hosting.schedules import next_time
+
+BERLIN = ZoneInfo("Europe/Berlin")
+LAST = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+
+
+def berlin(day: int, hour: int, minute: int = 0, *, month: int = 1, fold: int = 0) -> datetime:
+    return datetime(2026, month, day, hour, minute, tzinfo=BERLIN, fold=fold)
+
+
+def test_a_span_counts_from_the_last_time():
+    assert next_time(LAST, every_s=900, at=None) == LAST + timedelta(minutes=15)
+
+
+def test_what_was_missed_is_due_once_and_lies_in_the_past():
+    due = next_time(LAST, every_s=60, at=None)
+
+    assert due < LAST + timedelta(days=3)
+    assert next_time(LAST + timedelta(days=3), every_s=60, at=None) > LAST + timedelta(days=3)
+
+
+@pytest.mark.parametrize(
+    ("last", "at", "due"),
+    [
+        (berlin(5, 1), "03:00", berlin(5, 3)),
+        (berlin(5, 3), "03:00", berlin(6, 3)),
+        (berlin(5, 3, 1), "03:00", berlin(6, 3)),
+        (berlin(5, 23, 59), "00:00", berlin(6, 0)),
+        (berlin(29, 1, month=3), "02:30", berlin(29, 3, 30, month=3)),  # put forward at 2: there is no 02:30
+        (berlin(29, 3, 30, month=3), "02:30", berlin(30, 2, 30, month=3)),
+        (berlin(29, 3, 10, month=3), "02:30", berlin(29, 3, 30, month=3)),  # the clock skipped it, the schedule does not
+        (berlin(29, 0, 30, month=3), "00:00", berlin(30, 0, month=3)),
+        (berlin(25, 1, month=10), "02:30", berlin(25, 2, 30, month=10)),  # put back at 3: there are two
+        (berlin(25, 2, 30, month=10), "02:30", berlin(26, 2, 30, month=10)),
+        (berlin(25, 2, 10, month=10, fold=1), "02:30", berlin(26, 2, 30, month=10)),
+        (berlin(25, 2, 30, month=10, fold=1), "02:30", berlin(26, 2, 30, month=10)),
+    ],
+)
+def test_a_time_of_day_is_the_next_one_after_the_last_time(last, at, due):
+    assert next_time(last.astimezone(UTC), every_s=None, at=at, zone=BERLIN) == due.astimezone(UTC)
+
+
+def test_a_time_of_day_is_the_machines_own_where_no_zone_is_said():
+    due = next_time(LAST, every_s=None, at="03:00")
+
+    assert (due.astimezone().hour, due.astimezone().minute) == (3, 0)
+    assert LAST < due <= LAST + timedelta(days=1, hours=1)
+
+
+def test_a_schedule_without_either_is_a_mistake():
+    with pytest.raises(ValueError, match="either"):
+        next_time(LAST, every_s=None, at=None)
+
+
+@pytest.fixture
+def machine_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Sets the machine's zone by `TZ`, and takes it back."""
+    yield monkeypatch
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "CET-1CEST,M3.5.0,M10.5.0/3"])
+@pytest.mark.parametrize(("month", "day"), [(3, 29), (10, 25)])
+def test_the_machines_own_zone_is_kept_through_the_nights_in_which_its_clock_changes(machine_in, zone, month, day):
+    machine_in.setenv("TZ", zone)
+    time.tzset()
+    for minute in range(0, 6 * 60, 10):
+        last = (berlin(day, 0, month=month).astimezone(UTC) + timedelta(minutes=minute)).astimezone(UTC)
+        for at in ("00:00", "02:00", "02:30", "03:00"):
+            assert next_time(last, every_s=None, at=at) == next_time(last, every_s=None, at=at, zone=BERLIN)
+
+
+@given(
+    zone=st.sampled_from(["Europe/Berlin", "America/New_York", "America/Havana", "Australia/Lord_Howe", "Africa/Cairo", "Asia/Kolkata"]),
+    last=st.integers(0, 3 * 365 * 24 * 60).map(lambda minutes: datetime(2024, 1, 1, tzinfo=UTC) + timedelta(minutes=minutes)),
+    at=st.times(),
+)
+def test_in_every_zone_it_is_the_first_such_time_of_a_day_and_none_is_left_out(zone, last, at):
+    days = [last.astimezone(ZoneInfo(zone)).date() + timedelta(days=days) for days in range(-1, 3)]
+    minute = time_of_day(at.hour, at.minute)
+    times = [datetime.combine(day, minute, ZoneInfo(zone)).astimezone(UTC) for day in days]
+
+    assert next_time(last, every_s=None, at=f"{minute:%H:%M}", zone=ZoneInfo(zone)) == min(due for due in times if due > last)
+
+
+@pytest.mark.parametrize("last", [berlin(29, 1, 45, month=3), berlin(25, 2, 45, month=10)])
+def test_a_span_is_of_time_that_has_passed_whatever_the_clock_changes_to(last):
+    assert next_time(last, every_s=3600, at=None) - last.astimezone(UTC) == timedelta(hours=1)

@@ -1,0 +1,39 @@
+"""What is approved: the files, the permissions as they were understood, and the packages."""
+
+from __future__ import annotations
+
+import pytest
+
+from parachuted.modules.registry.approval import approval_digest, is_no_wider
+from parachuted.modules.registry.manifest import read_manifest
+
+PLAIN = "name: bot\nversion: 0.1.0\nmodule: module.py\n"
+TREE = "sha256:" + "1" * 64
+
+
+def test_each_part_counts_and_the_order_of_the_lock_does_not():
+    plain, wider = read_manifest(PLAIN), read_manifest(PLAIN + "permissions: {read: [Work/**]}\n")
+    digests = {
+        approval_digest(TREE, plain, []),
+        approval_digest("sha256:" + "2" * 64, plain, []),
+        approval_digest(TREE, wider, []),
+        approval_digest(TREE, plain, ["a==1"]),
+        approval_digest(TREE, plain, ["a==1", "b==1"]),
+    }
+    assert len(digests) == 5
+    assert approval_digest(TREE, plain, ["a==1", "b==1"]) == approval_digest(TREE, plain, ["b==1", "a==1"])
+
+
+@pytest.mark.parametrize(
+    ("more", "is_same"),
+    [
+        ("description: other\n", True),
+        ("provides: [X]\n", True),
+        ("permissions: {read: [Work/**]}\n", False),
+        ("permissions: {bash: true}\n", False),
+        ("dependencies: [httpx]\n", False),
+        ("agents: {a: {paths: [Work/]}}\n", False),
+    ],
+)
+def test_only_code_may_change_unasked_under_development(more, is_same):
+    assert is_no_wider(read_manifest(PLAIN + more), read_manifest(PLAIN)) is is_same

@@ -1,0 +1,265 @@
+"""Arguments: a handler gets what it names, of the type it names, or is not called."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable
+from datetime import date, datetime
+from typing import Annotated, Any, Literal
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from pydantic import BaseModel, Field
+
+from parachuted.modules.registry.arguments import MISSING, HandlerSignatureError, WrongArgumentsError, plan
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    title: str
+    tags: list[str] = dataclasses.field(default_factory=list)
+
+
+class Place(BaseModel):
+    lat: float
+    lon: float
+
+
+class Handlers:
+    async def listing(self, date: str = None, limit: int = 50): ...  # noqa: RUF013  as the people who write modules do
+
+    async def one(self, entry_id: str, full: bool = False): ...  # noqa: FBT001, FBT002  the same
+
+    async def create(self, content: str, entry: Entry, at: datetime | None = None, mood: Literal["good", "bad"] = "good"): ...
+
+    async def tagged(self, tags: list[str], days: tuple[date, ...] = ()): ...
+
+    async def webhook(self, message: dict[str, Any], **rest: object): ...
+
+    async def whole(self, body: Place): ...
+
+    async def anything(self, body): ...
+
+    async def untyped(self, a, b=2): ...
+
+    async def nothing(self): ...
+
+    async def created(self, entry_id: str, content: str = ""): ...
+
+    async def all_data(self, data: dict[str, object]): ...
+
+    async def kept(self, entry_id: str, **data: object): ...
+
+
+def bound(name: str, path=None, query=None, body=MISSING):
+    return plan(getattr(Handlers(), name)).bind(path or {}, query or {}, body)
+
+
+def problems(name: str, path=None, query=None, body=MISSING) -> list[str]:
+    with pytest.raises(WrongArgumentsError) as raised:
+        bound(name, path, query, body)
+    return raised.value.problems
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "query", "body", "found"),
+    [
+        ("listing", {}, {}, MISSING, {}),
+        ("listing", {}, {"date": "2026-01-05", "limit": "5"}, MISSING, {"date": "2026-01-05", "limit": 5}),
+        ("listing", {}, {"limit": "5"}, {}, {"limit": 5}),
+        ("listing", {}, {}, {"date": None}, {"date": None}),
+        ("one", {"entry_id": "42"}, {"full": "true"}, MISSING, {"entry_id": "42", "full": True}),
+        ("one", {}, {}, {"entry_id": "a", "full": False}, {"entry_id": "a", "full": False}),
+        ("tagged", {}, {"tags": ["a", "b"]}, MISSING, {"tags": ["a", "b"]}),
+        ("tagged", {}, {"tags": "a", "days": "2026-01-05"}, MISSING, {"tags": ["a"], "days": (date(2026, 1, 5),)}),
+        ("webhook", {}, {}, {"message": {"text": "hi"}, "update_id": 7}, {"message": {"text": "hi"}, "update_id": 7}),
+        ("webhook", {}, {"secret": "x"}, {"message": {}}, {"message": {}, "secret": "x"}),
+        ("whole", {}, {}, {"lat": 1, "lon": 2}, {"body": Place(lat=1, lon=2)}),
+        ("anything", {}, {}, [1, 2], {"body": [1, 2]}),
+        ("untyped", {}, {}, {"a": [1]}, {"a": [1]}),
+        ("nothing", {}, {}, {}, {}),
+    ],
+)
+def test_each_is_taken_from_where_it_stands(name, path, query, body, found):
+    assert bound(name, path, query, body) == found
+
+
+def test_models_and_times_are_made():
+    found = bound("create", body={"content": "x", "entry": {"title": "A", "tags": ["t"]}, "at": "2026-01-05T12:00:00Z"})
+
+    assert found["entry"] == Entry("A", ["t"])
+    assert found["at"] == datetime.fromisoformat("2026-01-05T12:00:00+00:00")
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "query", "body", "told"),
+    [
+        ("one", {}, {}, MISSING, ["entry_id: is missing"]),
+        ("listing", {}, {"limit": "many"}, MISSING, ["limit: should be a whole number"]),
+        ("listing", {}, {"limit": ["1", "2"]}, MISSING, ["limit: stands more than once in the query"]),
+        ("listing", {}, {"limit": "1"}, {"limit": 1}, ["limit: stands in the query and in the body"]),
+        ("listing", {}, {"limt": "1"}, MISSING, ["limt: is not known here (known: date, limit)"]),
+        ("listing", {}, {}, {"limt": 1}, ["limt: is not known here (known: date, limit)"]),
+        ("listing", {}, {}, [1], ["the body should be an object"]),
+        ("listing", {}, {}, None, ["the body should be an object"]),
+        ("one", {"entry_id": "a"}, {"entry_id": "b"}, MISSING, ["entry_id: is not known here (known: entry_id, full)"]),
+        ("one", {"entry_id": "a"}, {}, {"entry_id": "b"}, ["entry_id: is not known here (known: entry_id, full)"]),
+        ("nothing", {}, {"a": "1"}, MISSING, ["a: is not known here"]),
+        ("whole", {}, {}, {"lat": "x"}, ["body.lat: should be a number", "body.lon: is missing"]),
+        ("whole", {}, {}, MISSING, ["body: is missing"]),
+        (
+            "create",
+            {},
+            {},
+            {"entry": {"tags": [1]}, "mood": "so-so", "at": "soon"},
+            [
+                "content: is missing",
+                "entry.title: is missing",
+                "entry.tags.0: should be a text",
+                "at: should be a valid datetime or date, input is too short",
+                "mood: should be one of good, bad",
+            ],
+        ),
+    ],
+)
+def test_all_that_is_wrong_is_told_at_once(name, path, query, body, told):
+    assert problems(name, path, query, body) == told
+
+
+def test_a_flood_of_unknown_names_is_not_all_told():
+    assert len(problems("nothing", body={str(number): 0 for number in range(1000)})) == 20
+
+
+def test_a_path_field_that_the_rest_takes():
+    async def rest(**rest: object): ...
+
+    assert plan(rest).bind({"a": "1"}, {"b": "2"}, {"c": 3}) == {"a": "1", "b": "2", "c": 3}
+
+
+def test_a_rest_does_not_overrule_the_path():
+    async def rest(**rest: object): ...
+
+    with pytest.raises(WrongArgumentsError, match="a: is not known here"):
+        plan(rest).bind({"a": "1"}, {"a": "2"})
+
+
+DATA = {"entry_id": "monday", "content": "Text", "more": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("created", {"entry_id": "monday", "content": "Text"}),
+        ("nothing", {}),
+        ("all_data", {"data": DATA}),
+        ("kept", DATA),
+    ],
+)
+def test_a_listener_takes_what_it_names_of_an_events_data(name, found):
+    assert plan(getattr(Handlers(), name)).bind_data(DATA) == found
+
+
+def test_a_listener_gets_what_it_says_it_needs_or_is_not_called():
+    arguments = plan(Handlers().created)
+
+    assert arguments.bind_data({"entry_id": "a"}) == {"entry_id": "a"}
+    with pytest.raises(WrongArgumentsError, match="entry_id: is missing"):
+        arguments.bind_data({"content": "x"})
+    with pytest.raises(WrongArgumentsError, match="content: should be a text"):
+        arguments.bind_data({"entry_id": "a", "content": 7})
+
+
+def test_an_event_that_has_data_called_data_gives_that():
+    assert plan(Handlers().all_data).bind_data({"data": {"a": 1}, "b": 2}) == {"data": {"a": 1}}
+
+
+Words = Annotated[str, Field(description="Words to look for")]
+
+
+async def search(query: Words, limit: int = 5, since: date = None, at: Place | None = None): ...  # noqa: RUF013  the same
+
+
+def test_a_tool_is_described_so_that_what_fits_the_schema_can_be_called():
+    schema = plan(search).schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+    assert schema["required"] == ["query"]
+    assert schema["properties"]["query"] == {"type": "string", "description": "Words to look for"}
+    assert schema["properties"]["limit"] == {"type": "integer", "default": 5}
+    assert schema["additionalProperties"] is False
+    good = {"query": "x", "since": "2026-01-05", "at": {"lat": 1.0, "lon": 2.0}}
+    jsonschema.validate(good, schema)
+    assert plan(search).bind({}, {}, good)["at"] == Place(lat=1, lon=2)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"query": "x", "other": 1}, schema)
+
+
+def test_a_tool_that_takes_the_rest_says_so():
+    assert plan(Handlers().webhook).schema()["additionalProperties"] is True
+
+
+def test_a_tool_without_parameters_has_a_schema_too():
+    assert plan(Handlers().nothing).schema() == {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+def test_what_no_json_can_be_cannot_be_a_tools_parameter():
+    async def odd(call: Callable[[], int]): ...
+
+    with pytest.raises(HandlerSignatureError, match="no agent can be told"):
+        plan(odd).schema()
+
+
+class NoType:
+    pass
+
+
+async def unread(a: NoSuchName): ...  # type: ignore[name-defined]  # noqa: F821
+
+
+async def foreign(a: NoType): ...
+
+
+async def by_position(a: int, /): ...
+
+
+async def many(*args: int): ...
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (unread, "NoSuchName"),
+        (foreign, "nothing of the type of a"),
+        (by_position, "a can only be given by position"),
+        (many, "args can only be given by position"),
+    ],
+)
+def test_a_handler_that_nobody_could_call_is_refused(function, says):
+    with pytest.raises(HandlerSignatureError, match=says):
+        plan(function)
+
+
+json = some.recursive(
+    some.none() | some.booleans() | some.integers() | some.floats() | some.text(max_size=20),
+    lambda inner: some.lists(inner, max_size=4) | some.dictionaries(some.text(max_size=8), inner, max_size=4),
+    max_leaves=10,
+)
+names = some.sampled_from(["limit", "date", "tags", "message", "body", "content", "entry", "at", "mood", "entry_id", "full", "x"])
+
+
+@given(
+    name=some.sampled_from(["listing", "one", "create", "tagged", "webhook", "whole", "anything", "untyped", "nothing"]),
+    path=some.dictionaries(names, some.text(max_size=10), max_size=2),
+    query=some.dictionaries(names, some.text(max_size=10) | some.lists(some.text(max_size=5), min_size=2, max_size=3), max_size=3),
+    body=some.just(MISSING) | json | some.dictionaries(names, json, max_size=4),
+)
+def test_whatever_is_sent_the_handler_can_be_called_or_the_caller_is_told(name, path, query, body):
+    handler = getattr(Handlers(), name)
+    try:
+        found = plan(handler).bind(path, query, body)
+    except WrongArgumentsError:
+        return
+    asyncio.run(handler(**found))

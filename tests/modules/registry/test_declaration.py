@@ -1,0 +1,378 @@
+"""Declared: a class and its manifest become one declaration, or a list of what does not go together."""
+
+# ruff: noqa: RUF012  as the people who write modules do
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parachuted.modules import AgentConfig, Module, event, mcp_tool, route, schedule
+from parachuted.modules.registry.declaration import (
+    DeclaredError,
+    EventSpec,
+    RouteSpec,
+    ScheduleSpec,
+    ToolSpec,
+    describe,
+    parse_declared,
+    resolve_handler,
+)
+from parachuted.modules.registry.manifest import Manifest, read_manifest
+from tests.modules.paper import EXAMPLES, Paper, loaded
+
+SMALL = "name: greeter\nversion: 1.0.0\nmodule: module.py\n"
+
+
+KNOWN = {"name": "greeter", "version": "1.0.0", "prefix": "/api/greeter"}
+
+
+def manifest(more: str = "") -> Manifest:
+    return read_manifest(SMALL + more)
+
+
+def problems(cls: type[Module], more: str = "") -> list[str]:
+    with pytest.raises(DeclaredError) as raised:
+        describe(cls, manifest(more))
+    return list(raised.value.problems)
+
+
+class Greeter(Module):
+    provides = ("GreetInterface",)
+
+    @route("GET", "/greetings/{name}")
+    async def greet(self, name: str, loud: bool = False):  # noqa: FBT001, FBT002  as the people who write modules do
+        """Greet one.
+
+        Loudly, if need be.
+        """
+
+    @route("POST", "/stream", capability="admin")
+    async def stream(self, text: str):
+        yield text
+
+    @mcp_tool("greet-all")
+    async def greet_all(self, names: list[str]):
+        """Greet them all."""
+
+    @event("file.modified", is_async=False)
+    async def on_modified(self, path: str): ...
+
+    @schedule(every="15m")
+    @schedule(at="03:00")
+    async def sweep(self): ...
+
+
+def test_what_a_class_declares_is_all_there():
+    declared = describe(Greeter, manifest())
+
+    assert (declared.name, declared.version, declared.prefix, declared.provides) == (
+        "greeter",
+        "1.0.0",
+        "/api/greeter",
+        ("GreetInterface",),
+    )
+    assert declared.routes[0].schema["required"] == ["name"]
+    assert tuple(replace(one, schema={}) for one in declared.routes) == (
+        RouteSpec(method="GET", path="/greetings/{name}", handler="greet", capability="read", streams=False, summary="Greet one."),
+        RouteSpec(method="POST", path="/stream", handler="stream", capability="admin", streams=True, summary="stream"),
+    )
+    (tool,) = declared.tools
+    assert (tool.name, tool.description, tool.handler) == ("greet-all", "Greet them all.", "greet_all")
+    assert tool.schema["required"] == ["names"]
+    assert declared.events == (EventSpec(event="file.modified", handler="on_modified", is_async=False),)
+    assert declared.schedules == (ScheduleSpec(handler="sweep", every_s=900), ScheduleSpec(handler="sweep", at="03:00"))
+
+
+def test_an_instance_is_described_as_its_class():
+    assert describe(Greeter(Paper()), manifest()) == describe(Greeter, manifest())
+
+
+def test_it_crosses_a_pipe_and_is_the_same():
+    declared = describe(Greeter, manifest("agents: {helper: {paths: [a/], sandbox: {workspace_access: ro, network: [a.org]}}}\n"))
+
+    assert parse_declared(json.loads(json.dumps(declared.document()))) == declared
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        None,
+        [],
+        {"name": "a"},
+        {**KNOWN, "more": 1},
+        {**KNOWN, "routes": [{}]},
+        {**KNOWN, "routes": [{"method": "TRACE", "path": "/a", "handler": "a", "capability": "read"}]},
+        {**KNOWN, "routes": [{"method": "GET", "path": "/../a", "handler": "a", "capability": "read"}]},
+        {**KNOWN, "routes": [{"method": "GET", "path": "/a", "handler": "a", "capability": "owner"}]},
+        {**KNOWN, "routes": [{"method": "GET", "path": "/a", "handler": "x" * 201, "capability": "read"}]},
+        {**KNOWN, "tools": [{"name": "a b", "description": "", "handler": "a", "schema": {}}]},
+        {**KNOWN, "tools": [{"name": "a", "description": "x" * 10_000_000, "handler": "a", "schema": {}}]},
+        {**KNOWN, "events": [{"event": "*", "handler": "a"}]},
+        {**KNOWN, "events": [{"event": "a.b", "handler": "a"}] * 501},
+        {**KNOWN, "schedules": [{"handler": "a", "every_s": 0}]},
+        {**KNOWN, "schedules": [{"handler": "a", "every_s": 10**12}]},  # no date is so far away
+        {**KNOWN, "schedules": [{"handler": "a", "at": "soon"}]},
+        {**KNOWN, "agents": {"a": {"paths": ["../x"]}}},
+    ],
+)
+def test_what_came_from_a_process_that_is_not_trusted_is_checked(document):
+    with pytest.raises(DeclaredError):
+        parse_declared(document)
+
+
+def test_the_manifests_form_is_found_in_the_files_that_it_names():
+    with loaded(EXAMPLES / "brain") as (cls, read):
+        declared = describe(cls, read)
+
+        assert [tool.handler for tool in declared.tools] == ["tools:brain_search", "tools:brain_resolve"]
+        assert [tool.description for tool in declared.tools] == ["Search entities by keyword", "Resolve text to a para-id"]
+        assert declared.tools[0].schema == {
+            "type": "object",
+            "properties": {"query": {"type": "string"}},
+            "required": ["query"],
+            "additionalProperties": False,
+        }
+        assert declared.events == (EventSpec(event="daily.entry.created", handler="hooks:on_entry_created"),)
+        assert [one.path for one in declared.routes] == ["/entities"]
+        assert declared.provides == ("BrainInterface",)
+        assert declared.agents["indexer"].prompt_file == "prompts/indexer.md"
+
+
+async def test_a_handler_in_another_file_is_given_the_module():
+    with loaded(EXAMPLES / "brain") as (cls, _):
+        paper = Paper("brain")
+        paper.vault.notes["Brain/entities/Kevin.md"] = "A friend.\n"
+        module = cls(paper)
+
+        assert [found["name"] for found in await resolve_handler(module, "tools:brain_search")(query="friend")] == ["Kevin"]
+        assert [found["name"] for found in await module.search("kevin")] == ["Kevin"]
+
+
+def test_a_method_is_bound():
+    module = Greeter(Paper())
+
+    assert resolve_handler(module, "greet").__self__ is module
+
+
+@pytest.mark.parametrize("name", ["daily", "telegram-bot", "brain"])
+def test_the_examples_go_together(name):
+    with loaded(EXAMPLES / name) as (cls, read):
+        assert describe(cls, read).name == name
+
+
+def test_both_forms_may_name_the_same_thing():
+    declared = describe(
+        Greeter,
+        manifest(
+            "mcp_tools: [{name: greet-all, handler: greet_all, description: Better words.}]\n"
+            "hooks: [{event: file.modified, handler: on_modified}, {event: file.created, handler: on_modified}]\n"
+        ),
+    )
+
+    assert [(tool.name, tool.description) for tool in declared.tools] == [("greet-all", "Better words.")]
+    assert [one.event for one in declared.events] == ["file.modified", "file.created"]
+
+
+def test_a_tool_that_says_nothing_is_called_by_its_name():
+    class Quiet(Module):
+        @mcp_tool("find-it")
+        async def find(self): ...
+
+    assert [tool.description for tool in describe(Quiet, manifest()).tools] == ["find it"]
+
+
+def test_what_a_subclass_takes_over_is_declared_once_and_as_the_subclass_has_it():
+    class Polite(Greeter):
+        @route("GET", "/polite/{name}")
+        async def greet(self, name: str): ...
+
+        async def stream(self, text: str): ...
+
+    assert [one.path for one in describe(Polite, manifest()).routes] == ["/polite/{name}"]
+
+
+def test_what_differs_is_told():
+    class Other(Module):
+        name = "other"
+        version = "2.0.0"
+
+    assert problems(Other) == [
+        "name is 'other' in Other and 'greeter' in manifest.yaml",
+        "version is '2.0.0' in Other and '1.0.0' in manifest.yaml",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "approved", "told"),
+    [
+        ({"read": ["Daily/**"]}, "read: ['**']", []),
+        ({"read": ["Daily/a.md"], "write": ["Daily/"]}, "read: [Daily/]\n  write: [Daily/**]", []),
+        ({"read": ["Daily/**", "Work/**"]}, "read: [Daily/]", ["read Work/**"]),
+        ({"write": ["Daily/**"]}, "read: [Daily/]", ["write Daily/**"]),
+        ({"bash": True}, "bash: [git]", ["bash true"]),
+        ({"bash": ["git", "npm"]}, "bash: [git]", ["bash npm"]),
+        ({"bash": ["git"]}, "bash: true", []),
+        ({"bash": False}, "bash: true", []),
+        ({"mcp": ["a", "b"]}, "mcp: [a]", ["mcp b"]),
+    ],
+)
+def test_no_class_may_do_more_than_the_manifest_that_a_person_approved(asked: Mapping[str, Any], approved, told):
+    class Asking(Module):
+        permissions = asked
+
+    more = f"permissions:\n  {approved}\n"
+    if told:
+        assert problems(Asking, more) == [f"permissions: {one} is not in manifest.yaml, which is what a person approves" for one in told]
+    else:
+        assert describe(Asking, manifest(more)).name == "greeter"
+
+
+def test_permissions_that_are_none_are_told():
+    class Wrong(Module):
+        permissions = {"read": "Daily/**", "fly": True}
+
+    assert problems(Wrong) == ["permissions.read: should be a list", "permissions.fly: is not known here"]
+
+
+def test_agents_of_both_forms_are_taken_together():
+    class Agents(Module):
+        agents = {"one": {"paths": ["a/"]}, "two": AgentConfig(paths=("b/**",)), "three": AgentConfig(paths=("c/**",))}
+
+    declared = describe(Agents, manifest("agents: {three: {paths: [c/]}, four: {bash: true}}\n"))
+    assert {name: agent.paths for name, agent in declared.agents.items()} == {
+        "one": ("a/**",),
+        "two": ("b/**",),
+        "three": ("c/**",),
+        "four": (),
+    }
+
+
+def test_agents_that_cannot_be_are_told():
+    class Agents(Module):
+        agents = {
+            "twice": {"paths": ["a/"]},
+            "wrong": {"path": ["a/"]},
+            "shell": {"bash": ["git"]},
+            "net": {"network": True},
+            "skilled": {"allow_user_skills": True},
+            "outside": {"paths": ["~/Work/"]},
+            "laned": {"paths": ["a/"], "lane": ["a/"]},
+        }
+
+    assert problems(Agents, "agents: {twice: {paths: [b/]}}\n") == [
+        "agents.twice is one thing in Agents and another in manifest.yaml: say it in one place",
+        "agents.wrong.path: is not known here",
+        *(
+            f"agents.{name} asks for bash, network, a folder beside the vault, a lane or the person's skills: say it in manifest.yaml, "
+            "to be approved"
+            for name in ("shell", "net", "skilled", "outside", "laned")
+        ),
+    ]
+
+
+def test_too_many_of_a_thing_are_told():
+    many = type("Many", (Module,), {f"t{number}": mcp_tool(f"t{number}")(lambda _self: None) for number in range(501)})
+
+    assert problems(many) == ["tools: tuple should have at most 500 items after validation, not 501"]
+
+
+def test_what_no_pipe_carries_is_told():
+    class Long(Module):
+        @mcp_tool("t", description="x" * 10_001)
+        async def tool(self): ...
+
+    assert problems(Long) == ["tool: description: string should have at most 10000 characters"]
+
+
+class Doubled(Module):
+    @route("GET", "/a/{b}")
+    async def one(self, b: str): ...
+
+    @route("GET", "/a/{c}")
+    async def two(self, c: str): ...
+
+    @mcp_tool("t")
+    async def three(self): ...
+
+    @mcp_tool("t")
+    async def four(self): ...
+
+
+class Wrong(Module):
+    @route("GET", "/{entry_id}")
+    async def lacks(self, other: str): ...
+
+    @mcp_tool("s")
+    async def streams(self):
+        yield 1
+
+    @route("GET", "/g")
+    def generates(self):
+        yield 1
+
+    @event("a.b")
+    async def counted(self, *args: object): ...
+
+    @staticmethod
+    @route("GET", "/s")
+    async def static(): ...
+
+
+def test_two_for_one_name_are_told():
+    assert problems(Doubled) == ["the route GET /a/{} is declared 2 times", "the tool t is declared 2 times"]
+
+
+def test_handlers_that_cannot_be_called_are_told():
+    assert problems(Wrong) == [
+        "lacks: the path /{entry_id} has entry_id, and no parameter takes it",
+        "streams: only routes that are `async def` can yield; return one value instead",
+        "generates: only routes that are `async def` can yield; return one value instead",
+        "counted: Wrong.counted: args can only be given by position, and handlers are called by name",
+        "static: only plain methods can be declared",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("handler", "told"),
+    [
+        ("missing", "missing is no method of BrainModule"),
+        ("tools:missing", "tools:missing: there is no function missing in tools.py"),
+        ("nowhere:search", "nowhere:search: nowhere.py could not be imported"),
+        ("store:FOLDER", "store:FOLDER: there is no function FOLDER in store.py"),
+        ("json:dumps", "json:dumps: json.py could not be imported"),
+    ],
+)
+def test_a_handler_that_is_not_there_is_told(handler, told):
+    with loaded(EXAMPLES / "brain") as (cls, _):
+        text = (EXAMPLES / "brain/manifest.yaml").read_text().replace("tools:brain_resolve", handler)
+        with pytest.raises(DeclaredError, match=told):
+            describe(cls, read_manifest(text))
+
+
+def test_a_module_file_that_fails_at_import_is_told(tmp_path: Path):
+    for name, text in {
+        "manifest.yaml": SMALL + "mcp_tools: [{name: t, handler: 'tools:t'}]\n",
+        "module.py": "from parachuted.modules import Module\nclass M(Module): ...\n",
+        "tools.py": "raise RuntimeError('broken')\n",
+    }.items():
+        (tmp_path / name).write_text(text)
+    with loaded(tmp_path) as (cls, read), pytest.raises(DeclaredError, match=r"tools\.py could not be imported: RuntimeError: broken"):
+        describe(cls, read)
+
+
+def test_a_tool_spec_has_a_schema():
+    assert ToolSpec(name="t", description="", handler="t", schema={}).schema == {}
+
+
+def test_the_declaration_is_known_without_the_web_server():
+    code = "import sys, parachuted.modules.registry.declaration; print('aiohttp' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "False"

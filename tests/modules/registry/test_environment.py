@@ -1,0 +1,100 @@
+"""A module's packages: in an environment of its own, locked to the byte, and nothing of them runs on the way."""
+
+from __future__ import annotations
+
+import os
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from parachuted.modules.hosting.loading import load_class, unload
+from parachuted.modules.registry.approvals import ApprovalRefusedError, ModuleApprovals
+from parachuted.modules.registry.environment import build, lock_of, site_packages
+from tests.modules.stranger import MANIFEST, Yard
+
+
+def make_wheel(folder: Path, name: str = "tiny_m2", version: str = "1.0", said: str = "tiny", **more: str) -> None:
+    folder.mkdir(exist_ok=True)
+    info = f"{name}-{version}.dist-info"
+    files = {
+        f"{name}.py": f"SAID = {said!r}\n",
+        **more,
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+        for path, text in files.items():
+            wheel.writestr(path, text)
+        wheel.writestr(f"{info}/RECORD", "".join(f"{path},,\n" for path in (*files, f"{info}/RECORD")))
+
+
+@pytest.fixture
+def env(tmp_path) -> dict[str, str]:
+    return {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path / "wheels"), "PIP_NO_CACHE_DIR": "1"}
+
+
+def test_what_is_asked_for_is_installed_and_locked_and_nothing_of_it_runs(tmp_path, env):
+    mark = tmp_path / "it ran"
+    run = f"import pathlib; pathlib.Path({str(mark)!r}).touch()\n"
+    evil = {"evil.pth": run, "sitecustomize.py": run, "usercustomize.py": run, "pip.py": run, "__pycache__/x.pyc": run}
+    make_wheel(tmp_path / "wheels", **evil)
+    (tmp_path / "path").mkdir()
+    (tmp_path / "path" / "sitecustomize.py").write_text(run)
+    name, lock = build(tmp_path, ["tiny-m2>=1.0"], {**env, "PYTHONPATH": str(tmp_path / "path")})
+    site = site_packages(tmp_path / name)
+
+    assert not mark.exists()
+    assert (site / "tiny_m2.py").exists()
+    assert not (site / "__pycache__").exists()
+    assert lock[0].startswith("tiny_m2==1.0 sha256:")
+    assert [line.partition(" ")[0] for line in lock[1:]] == ["site-packages"]
+    assert lock_of(tmp_path / name) == lock
+    (site / "__pycache__").mkdir()
+    assert lock_of(tmp_path / name) == lock
+    (site / "tiny_m2.py").write_text("evil")
+    assert lock_of(tmp_path / name) != lock
+
+
+def test_a_package_that_would_have_to_be_built_does_not_run_and_leaves_the_module_disabled_with_the_reason(tmp_path, home, vault, env):
+    (tmp_path / "wheels").mkdir()
+    (tmp_path / "setup.py").write_text(f"import pathlib; pathlib.Path({str(tmp_path / 'it ran')!r}).touch()\n")
+    with zipfile.ZipFile(tmp_path / "wheels" / "evil_m2-1.0.zip", "w") as made:
+        made.write(tmp_path / "setup.py", "evil_m2-1.0/setup.py")
+    yard = Yard(base=tmp_path, home=home, vault=vault)
+    yard.trust = ModuleApprovals(home, vault, env=env)
+    yard.write(**{"manifest.yaml": MANIFEST + "dependencies: [evil-m2]\n"})
+    with pytest.raises(ApprovalRefusedError, match="evil-m2"):
+        yard.approve()
+
+    assert not (tmp_path / "it ran").exists()
+    entry = yard.trust.entry("stranger")
+    assert (entry.enabled, entry.approved_digest, entry.state) == (False, None, "new")
+    assert "evil-m2" in (entry.problem or "")
+    assert yard.trust.ready() == []
+    assert list((home / "modules" / "stranger").iterdir()) == []
+
+
+def test_an_approved_module_finds_its_packages_until_they_change(tmp_path, home, vault, env):
+    make_wheel(tmp_path / "wheels")
+    yard = Yard(base=tmp_path, home=home, vault=vault)
+    yard.trust = ModuleApprovals(home, vault, env=env)
+    code = "import tiny_m2\nfrom parachuted.modules import Module\nclass Stranger(Module):\n    said = tiny_m2.SAID\n"
+    yard.write(**{"manifest.yaml": MANIFEST + "dependencies: [tiny-m2]\n", "module.py": code})
+    first = yard.approve()
+    assert load_class(first.copy, first.name, first.manifest, first.import_paths, tree=first.tree).said == "tiny"
+    unload(first.name, first.tree)
+    sys.modules.pop("tiny_m2")
+
+    yard.write(**{"manifest.yaml": MANIFEST + "dependencies: [tiny-m2]\n", "module.py": code + "# more\n"})
+    second = yard.approve()
+    assert second.import_paths == first.import_paths  # the same packages: nothing is installed again
+    yard.write(**{"manifest.yaml": MANIFEST + "dependencies: [no-such-thing-m2]\n", "module.py": code})
+    with pytest.raises(ApprovalRefusedError, match="no-such-thing-m2"):
+        yard.approve()
+    assert yard.ready() == second  # the approved version goes on
+
+    (second.import_paths[0] / "tiny_m2.py").write_text("SAID = 'evil'\n")
+    assert yard.trust.ready() == []
+    assert "packages" in (yard.trust.entry("stranger").problem or "")

@@ -1,0 +1,266 @@
+"""A module's files come to the vault from git, from a folder, from the package: nothing of them runs on the way."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from parachuted.errors import ParachuteError
+from parachuted.modules.registry.install import InstallRefusedError, fetched, manifest_of, place, unplace
+from parachuted.modules.registry.module_tree import TreeRefusedError, read_tree
+from tests.modules.stranger import Yard
+
+
+@pytest.fixture
+def yard(tmp_path, home, vault) -> Yard:
+    return Yard(base=tmp_path, home=home, vault=vault)
+
+
+def git(folder: Path, *words: str) -> str:
+    told = ["-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "protocol.file.allow=always"]
+    return subprocess.run(["git", *told, *words], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.fixture
+def published(yard) -> Path:
+    """A repository with all that could run on a clone: hooks, a template, filters, a submodule."""
+    work = yard.write(yard.base / "work" / "stranger")
+    inner = yard.base / "inner"
+    inner.mkdir()
+    (inner / "x").write_text("x")
+    for folder in (inner, work):
+        git(folder, "init", "-q")
+        git(folder, "add", ".")
+        git(folder, "commit", "-qm", "first")
+    git(work, "submodule", "--quiet", "add", inner.as_uri(), "sub")
+    (work / ".gitattributes").write_text("*.py filter=evil\n")
+    git(work, "add", ".")
+    git(work, "commit", "-qm", "second")
+    bare = yard.base / "stranger.git"
+    git(yard.base, "clone", "-q", "--bare", str(work), str(bare))
+    return bare
+
+
+def install(yard: Yard, source: str, path: str | None = None, **env: str) -> tuple[str, str | None]:
+    with fetched(source, {**os.environ, **env}, path=path) as found:
+        manifest = manifest_of(found, ())
+        place(found, yard.vault, manifest.name, may_replace=False)
+        return found.source, found.commit
+
+
+@pytest.mark.parametrize("form", ["path", "file://"])
+def test_a_repository_is_cloned_at_a_recorded_commit(yard, published, form):
+    source, commit = install(yard, str(published) if form == "path" else published.as_uri())
+
+    assert commit == git(yard.base / "work/stranger", "rev-parse", "HEAD")
+    assert (yard.folder / "words.py").read_text() == "SAID = 'as '\n"
+    assert (yard.folder / "run.sh").stat().st_mode & 0o111
+    assert not (yard.folder / ".git").exists()
+    assert list((yard.folder / "sub").iterdir() if (yard.folder / "sub").exists() else []) == []
+    assert "stranger.git" in source
+
+
+def test_neither_the_repositorys_nor_the_persons_own_settings_run_anything(yard, published):
+    mark = yard.base / "it ran"
+    person = yard.base / "person"
+    (person / "template" / "hooks").mkdir(parents=True)
+    (person / "hooks").mkdir()
+    for hook in (
+        person / "hooks" / "post-checkout",
+        person / "template" / "hooks" / "post-checkout",
+        published / "hooks" / "post-checkout",
+    ):
+        hook.write_text(f"#!/bin/sh\ntouch '{mark}'\n")
+        hook.chmod(0o755)
+    lines = f"""
+[core]
+  hooksPath = {person}/hooks
+  fsmonitor = touch '{mark}'
+[init]
+  templateDir = {person}/template
+[filter "evil"]
+  smudge = "touch '{mark}'; cat"
+  required = true
+[credential]
+  helper = "!touch '{mark}'"
+"""
+    (person / ".gitconfig").write_text(lines)
+    install(yard, str(published), HOME=str(person), GIT_TEMPLATE_DIR=str(person / "template"), GIT_CONFIG_GLOBAL=str(person / ".gitconfig"))
+
+    assert not mark.exists()
+    assert (yard.folder / "words.py").exists()
+
+
+def test_a_folder_of_a_repository_can_be_named(yard):
+    yard.write(yard.base / "many" / "parts" / "stranger")
+    git(yard.base / "many", "init", "-q")
+    git(yard.base / "many", "add", ".")
+    git(yard.base / "many", "commit", "-qm", "x")
+    source, _commit = install(yard, (yard.base / "many").as_uri(), path="parts/stranger")
+
+    assert source.endswith("many parts/stranger")
+    assert (yard.folder / "module.py").exists()
+
+
+@pytest.mark.parametrize("path", ["../x", "a/../../x", "a//b", ".git"])
+def test_a_folder_outside_of_the_source_cannot(yard, published, path):
+    with pytest.raises(InstallRefusedError, match="no folder inside"):
+        install(yard, str(published), path=path)
+
+
+def test_a_link_in_a_repository_is_not_followed(yard):
+    work = yard.base / "links"
+    work.mkdir()
+    yard.write(yard.base / "real")
+    (work / "stranger").symlink_to(yard.base / "real")
+    git(work, "init", "-q")
+    git(work, "add", ".")
+    git(work, "commit", "-qm", "x")
+    with pytest.raises(TreeRefusedError, match="is a link"):
+        install(yard, work.as_uri(), path="stranger")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        *("ext::sh -c 'touch x'", "http://example.org/x.git", "git://example.org/x", "fd::17", "file://\n/x", "parachute://../daily"),
+        *("parachute://nothing", "/nowhere/at/all", "--upload-pack=touch x", "-x@y:z", "https://me:secret@example.org/x.git", ""),
+    ],
+)
+def test_what_is_no_source_is_refused_and_nothing_is_written(yard, source):
+    with pytest.raises(ParachuteError) as refused:
+        install(yard, source)
+
+    assert "secret" not in str(refused.value)
+    assert list(yard.vault.rglob("*")) == []
+
+
+def test_a_clone_that_fails_says_so_in_gits_words(yard):
+    with pytest.raises(InstallRefusedError, match="git could not get it"):
+        install(yard, (yard.base / "nothing.git").as_uri())
+
+
+def test_a_folder_is_copied_without_its_litter_and_with_its_signature(yard):
+    folder = yard.write(yard.base / "mine")
+    (folder / ".git").mkdir()
+    (folder / "__pycache__").mkdir()
+    (folder / "__pycache__" / "words.pyc").write_text("")
+    (folder / "SIGNATURE").write_text("s")
+    source, commit = install(yard, str(folder))
+
+    assert (source, commit) == (f"file://{folder}", None)
+    assert not {".git", "__pycache__"} & {path.name for path in yard.folder.iterdir()}
+    assert (yard.folder / "SIGNATURE").read_text() == "s"
+    assert [path.name for path in (yard.vault / "Modules").iterdir()] == ["stranger"]
+
+
+def test_another_module_of_that_name_is_not_written_over(yard):
+    yard.write()
+    before = read_tree(yard.folder).digest
+    other = yard.write(yard.base / "mine", words__py="", **{"words.py": "SAID = 'other'\n"})
+    with pytest.raises(InstallRefusedError, match="another Modules/stranger already"):
+        install(yard, str(other))
+
+    assert read_tree(yard.folder).digest == before
+    assert [path.name for path in (yard.vault / "Modules").iterdir()] == ["stranger"]
+    with fetched(str(other), os.environ) as found:
+        place(found, yard.vault, "stranger", may_replace=True)
+    assert "other" in (yard.folder / "words.py").read_text()
+    assert [path.name for path in (yard.vault / "Modules").iterdir()] == ["stranger"]
+
+
+def test_nothing_is_written_through_a_link_that_stands_for_the_folder_of_modules(yard):
+    away = yard.base / "away"
+    away.mkdir()
+    (yard.vault / "Modules").symlink_to(away)
+    with pytest.raises(InstallRefusedError, match="could not be written"):
+        install(yard, str(yard.write(yard.base / "mine")))
+
+    assert list(away.iterdir()) == []
+
+
+def test_a_folder_without_a_manifest_is_no_module(yard):
+    (yard.base / "empty").mkdir()
+    with pytest.raises(InstallRefusedError, match=r"has no manifest.yaml"):
+        install(yard, str(yard.base / "empty"))
+
+
+def test_what_was_placed_can_be_taken_away(yard):
+    yard.write()
+    unplace(yard.vault, "stranger")
+    assert list((yard.vault / "Modules").iterdir()) == []
+    unplace(yard.vault, "stranger")
+
+
+def test_what_git_says_of_a_folder_that_is_no_repository_does_not_name_it(tmp_path):
+    (tmp_path / "notes.md").write_text("x")
+    with pytest.raises(InstallRefusedError, match="git could not get it") as told, fetched(f"file://{tmp_path}/notes.md", os.environ):
+        pass
+    assert str(tmp_path) not in str(told.value)
+
+
+def test_a_clone_reads_no_settings_of_the_repository_in_which_the_person_stands(yard, published, monkeypatch):
+    here = yard.base / "here"
+    here.mkdir()
+    git(here, "init", "-q")
+    ran = yard.base / "ran"
+    trap = yard.base / "trap"
+    trap.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    trap.chmod(0o700)
+    git(here, "config", f"url.{yard.base.as_uri()}/elsewhere.insteadOf", published.as_uri())
+    for setting in (
+        "core.fsmonitor",
+        "core.sshCommand",
+        "remote.origin.uploadpack",
+        "filter.evil.smudge",
+        "core.pager",
+        "trace2.eventTarget",
+    ):
+        git(here, "config", setting, str(trap))
+    monkeypatch.chdir(here)
+    install(yard, published.as_uri())
+
+    assert (yard.folder / "module.py").is_file()
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("form", ["tag", "branch", "commit"])
+def test_a_tag_a_branch_and_a_commit_of_a_repository_can_be_named(yard, published, form):
+    work = yard.base / "work/stranger"
+    first = git(work, "rev-parse", "HEAD")
+    git(published, "tag", "v1.0.0", first)
+    git(published, "branch", "old", first)
+    (work / "words.py").write_text("SAID = 'new '\n")
+    git(work, "commit", "-qam", "third")
+    git(work, "push", "-q", str(published), "HEAD")
+    ref = {"tag": "v1.0.0", "branch": "old", "commit": first}[form]
+
+    source, commit = install(yard, f"{published.as_uri()}#{ref}")
+
+    assert (commit, source) == (first, f"{published.as_uri()}#{ref}")
+    assert (yard.folder / "words.py").read_text() == "SAID = 'as '\n"
+
+
+@pytest.mark.parametrize(("ref", "says"), [("nothing", "git could not get it"), ("-x", "is no tag"), ("a..b", "is no tag")])
+def test_what_is_no_tag_of_it_installs_nothing(yard, published, ref, says):
+    with pytest.raises(InstallRefusedError, match=says):
+        install(yard, f"{published.as_uri()}#{ref}")
+
+    assert not yard.folder.exists()
+
+
+def test_another_tag_of_the_same_repository_takes_the_place_of_the_first(yard, published):
+    work = yard.base / "work/stranger"
+    git(published, "tag", "v1", git(work, "rev-parse", "HEAD"))
+    yard.trust.install(f"{published.as_uri()}#v1")
+    (work / "words.py").write_text("SAID = 'new '\n")
+    git(work, "commit", "-qam", "third")
+    git(work, "push", "-q", str(published), "HEAD", "HEAD:refs/tags/v2")
+
+    entry, consent = yard.trust.install(f"{published.as_uri()}#v2")
+
+    assert (entry.source, consent.commit) == (f"{published.as_uri()}#v2", git(work, "rev-parse", "HEAD"))
+    assert (yard.folder / "words.py").read_text() == "SAID = 'new '\n"

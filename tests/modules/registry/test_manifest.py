@@ -1,0 +1,375 @@
+"""Manifest: every field is read, every mistake is told with its line, and nothing in it can break the reader."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from parachuted.modules import AgentConfig, SandboxConfig
+from parachuted.modules.registry.manifest import (
+    Manifest,
+    ManifestError,
+    ManifestHook,
+    ManifestPermissions,
+    McpTool,
+    RoutePrefix,
+    manifest_document,
+    read_manifest,
+)
+from tests.modules.paper import EXAMPLES
+
+COMPLETE = """\
+# Required fields
+name: brain
+version: 1.0.0
+description: Knowledge layer for Parachute
+
+# Entry point - must export a class inheriting from Module
+module: module.py
+
+provides:
+  - BrainInterface
+optional_requires:
+  - JournalInterface
+  - ConversationInterface
+dependencies:
+  - pyyaml>=6.0
+  - aiofiles>=23.0
+
+agents:
+  indexer:
+    description: "Indexes new content into the knowledge graph"
+    sandbox:
+      workspace_access: rw      # none | ro | rw
+      allowed_paths:
+        - Brain/
+      network: none             # none | bridge
+      memory: 512m
+      cpus: 1.0
+      pids_limit: 256
+    system_prompt: prompts/indexer.md
+    capabilities:
+      - Read
+      - Write
+      - Edit
+
+hooks:
+  - event: daily.entry.created
+    handler: hooks:on_entry_created
+    async: true
+
+mcp_tools:
+  - name: brain_search
+    description: Search entities by keyword
+    handler: tools:brain_search
+
+routes:
+  prefix: /api/brain
+
+permissions:
+  read: [Brain/, parachute/memory.md, Daily/.agents/**]
+  write: ["Brain/**"]
+  bash: [git]
+  mcp: [daily-journal]
+
+ui:
+  icon: brain
+  pages: [{title: Entities, path: /entities}]
+"""
+
+SMALL = "name: a\nversion: 1.0.0\nmodule: module.py\n"
+
+
+def problems(text: str | bytes, **more: object) -> list[str]:
+    with pytest.raises(ManifestError) as raised:
+        read_manifest(text, **more)
+    return list(raised.value.problems)
+
+
+def test_every_field_is_read():
+    assert read_manifest(COMPLETE) == Manifest(
+        name="brain",
+        version="1.0.0",
+        description="Knowledge layer for Parachute",
+        module="module.py",
+        provides=("BrainInterface",),
+        optional_requires=("JournalInterface", "ConversationInterface"),
+        dependencies=("pyyaml>=6.0", "aiofiles>=23.0"),
+        agents={
+            "indexer": AgentConfig(
+                description="Indexes new content into the knowledge graph",
+                sandbox=SandboxConfig(workspace_access="rw", allowed_paths=("Brain/**",)),
+                system_prompt="prompts/indexer.md",
+                capabilities=("read", "write"),
+            )
+        },
+        hooks=(ManifestHook(event="daily.entry.created", handler="hooks:on_entry_created", is_async=True),),
+        mcp_tools=(McpTool(name="brain_search", description="Search entities by keyword", handler="tools:brain_search"),),
+        routes=RoutePrefix(prefix="/api/brain"),
+        permissions=ManifestPermissions(
+            read=("Brain/**", "parachute/memory.md", "Daily/.agents/**"), write=("Brain/**",), bash=("git",), mcp=("daily-journal",)
+        ),
+        ui={"icon": "brain", "pages": [{"title": "Entities", "path": "/entities"}]},
+    )
+
+
+def test_three_fields_are_enough():
+    manifest = read_manifest(SMALL)
+
+    assert (manifest.prefix, manifest.permissions, manifest.agents) == ("/api/a", ManifestPermissions(), {})
+
+
+def test_what_is_left_empty_is_as_if_it_were_not_there():
+    assert read_manifest(f"{SMALL}description:\nprovides: ~\nagents:\n  helper:\n") == read_manifest(f"{SMALL}agents: {{helper: {{}}}}\n")
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_let_pass():
+    assert read_manifest(b"\xef\xbb\xbf" + SMALL.replace("\n", "\r\n").encode()) == read_manifest(SMALL)
+
+
+@pytest.mark.parametrize("name", ["daily", "telegram-bot", "brain"])
+def test_the_examples_have_good_manifests(name):
+    folder = EXAMPLES / name
+    files = [file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()]
+
+    assert read_manifest((folder / "manifest.yaml").read_bytes(), files=files, reserved=["notes"]).name == name
+
+
+def test_all_mistakes_are_told_at_once_each_with_its_line():
+    text = """\
+name: Brain
+version: 1.0
+modul: module.py
+routes:
+  prefix: /api/notes
+agents:
+  indexer:
+    sandbox:
+      workspace_acess: rw
+      workspace_access: all
+      cpus: x
+    bash: [git]
+    capabilities: [Shell]
+hooks:
+  - event: created
+    handler: h f
+    asynch: true
+permissions:
+  read: [.claude/**, ../x]
+  write:
+    - Modules/**
+provides: X
+"""
+
+    assert problems(text, reserved=["notes"]) == [
+        "line 1: name: 'Brain' is no name such as my-module: small letters, digits and dashes, at most 64",
+        "line 1: module: is missing",
+        "line 2: version: '1.0' is no version of three numbers such as 1.0.0",
+        "line 3: modul: is no field of a manifest; did you mean module?",
+        "line 5: routes.prefix: /api/notes is the daemon's own; leave it out, or choose another",
+        "line 9: agents.indexer.sandbox.workspace_acess: is no field of a manifest; did you mean workspace_access?",
+        "line 10: agents.indexer.sandbox.workspace_access: should be one of none, ro, rw",
+        "line 11: agents.indexer.sandbox.cpus: should be a number",
+        "line 13: agents.indexer.capabilities: 'Shell' is none of read, write (or Read, Glob, Grep, Write, Edit), Bash, WebFetch",
+        "line 15: hooks.0.event: 'created' is no name of an event such as daily.entry.created",
+        "line 16: hooks.0.handler: 'h f' is no handler such as hooks:on_entry_created, a file and its function",
+        "line 17: hooks.0.asynch: is no field of a manifest; did you mean async?",
+        "line 19: permissions.read.0: '.claude/**' is a program's, or a module's code; no module reads it",
+        "line 19: permissions.read.1: '../x' is no pattern of paths in a vault, such as 'Projects/**'",
+        "line 21: permissions.write.0: 'Modules/**' is a program's, a module's code, or a person's to decide; no module writes it",
+        "line 22: provides: should be a list",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ("version: 1.0.0\n", "line 4: version: stands twice in one place"),
+        ("provides: [A B]\n", "line 4: provides.0: 'A B' is no name of an interface such as BrainInterface"),
+        ("provides: [A, A]\n", "line 4: provides.1: 'A' is there already"),
+        ("provides: [A,\n  A]\n", "line 5: provides.1: 'A' is there already"),
+        ("description: [a]\n", "line 4: description: should be a text"),
+        ("agents: [a]\n", "line 4: agents: should be a mapping"),
+        ("agents: {a: b}\n", "line 4: agents.a: should be a mapping"),
+        ("agents: {A b: {}}\n", "line 4: agents.A b: 'A b' is no name such as my-module: small letters, digits and dashes, at most 64"),
+        ("permissions: {bash: git}\n", "line 4: permissions.bash: should be true, false or a list"),
+        ("permissions: {mcp: [a b]}\n", "line 4: permissions.mcp.0: 'a b' is no name of a tool such as brain_search"),
+        ("permissions: {read: [/etc/x]}\n", "line 4: permissions.read.0: '/etc/x' is outside the vault; a module reaches only the vault"),
+        ("permissions: {write: [~/x]}\n", "line 4: permissions.write.0: '~/x' is outside the vault; a module reaches only the vault"),
+        ("permissions: {delete: [x]}\n", "line 4: permissions.delete: is no field of a manifest"),
+        ("mcp_tools: [{name: a, handler: t:a}, {name: a, handler: t:b}]\n", "line 4: mcp_tools.1.name: 'a' is there already"),
+        ("mcp_tools: [{name: a}]\n", "line 4: mcp_tools.0.handler: is missing"),
+        ("routes: {prefix: api/x}\n", "line 4: routes.prefix: 'api/x' is no prefix such as /api/brain"),
+        ("routes: {prefix: /api/x/y}\n", "line 4: routes.prefix: '/api/x/y' is no prefix such as /api/brain"),
+        (
+            "hooks: [{event: a.b, handler: '../x:y'}]\n",
+            "line 4: hooks.0.handler: '../x:y' is no handler such as hooks:on_entry_created, a file and its function",
+        ),
+        ("? [a]\n: b\n", "line 4: ?: is no text, and names are"),
+    ],
+)
+def test_each_mistake_is_told(more, told):
+    assert told in problems(SMALL + more)
+
+
+@pytest.mark.parametrize("name", ["", "A", "a_b", "1a", "-a", "a" * 65, "ä", "../x", "a.b"])
+def test_names_that_are_none(name):
+    assert any("no name" in one or "is missing" in one for one in problems(SMALL.replace("name: a", f"name: '{name}'")))
+
+
+def test_a_name_of_the_daemons_own_routes_is_refused():
+    assert problems(SMALL, reserved=["a"]) == ["line 1: name: 'a' is a name of the daemon's own routes; choose another"]
+
+
+@pytest.mark.parametrize("version", ["1", "1.0", "v1.0.0", "1.0.0.0", "01.0.0", "latest"])
+def test_versions_that_are_none(version):
+    assert "no version of three numbers" in problems(SMALL.replace("1.0.0", version))[0]
+
+
+@pytest.mark.parametrize("version", ["0.0.1", "10.20.30", "1.0.0-beta.1", "1.0.0+local"])
+def test_versions(version):
+    assert read_manifest(SMALL.replace("1.0.0", version)).version == version
+
+
+@pytest.mark.parametrize("file", ["../module.py", "a/module.py", "/module.py", "module", "module.pyc", "my-module.py"])
+def test_code_stands_in_a_python_file_of_the_folder(file):
+    assert "no Python file" in problems(SMALL.replace("module.py", file))[0]
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        "git+https://evil.org/x.git",
+        "x @ https://evil.org/x.whl",
+        "-r other.txt",
+        "--index-url=https://evil.org",
+        "./local",
+        "/abs",
+        "a b",
+        "x>=1 @y",
+        "x>=1 --hash=y",
+        "x ; a --pre",
+    ],
+)
+def test_a_dependency_is_a_name_and_a_version_and_never_an_address_or_an_option(requirement):
+    assert any("no requirement" in one for one in problems(f"{SMALL}dependencies: ['{requirement}']\n"))
+
+
+@pytest.mark.parametrize("requirement", ["pyyaml", "pyyaml>=6.0", "a[b,c]~=1.4", "x>=1,<2", "x!=1.5 ; python_version < '4'"])
+def test_dependencies(requirement):
+    assert read_manifest(f'{SMALL}dependencies: ["{requirement}"]\n').dependencies == (requirement,)
+
+
+def test_what_it_names_must_be_in_the_folder():
+    text = COMPLETE.replace("module: module.py", "module: brain.py")
+
+    assert problems(text, files=["manifest.yaml", "tools.py"]) == [
+        "line 7: module: there is no brain.py in the folder",
+        "line 29: agents.indexer.system_prompt: there is no prompts/indexer.md in the folder",
+        "line 37: hooks.0.handler: there is no hooks.py in the folder",
+    ]
+    assert read_manifest(text, files=["brain.py", "hooks.py", "tools.py", "prompts/indexer.md"])
+
+
+def test_a_module_cannot_say_how_far_it_is_trusted():
+    manifest = read_manifest(f"{SMALL}trust_level: direct\nrequires: [BrainInterface]\noptional_requires: [OtherInterface]\n")
+
+    assert manifest.notes == ("trust_level is left out: a person says how far a module is trusted, in modules.yaml",)
+    assert manifest.optional_requires == ("OtherInterface", "BrainInterface")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "line 1: it is empty"),
+        ("# only a comment\n", "line 1: it is empty"),
+        ("- a\n- b\n", "line 1: it is no mapping"),
+        ("name: a\nversion: [1\n", "line 3: it is not YAML: did not find expected ',' or ']'"),
+        ("name: a\n\tversion: 1\n", "line 2: it is not YAML: found"),
+        ("a: &x [1]\nb: *x\n", "line 1: it uses an alias"),
+        ("[" * 50_000, "line 1: it is nested more than 64 levels deep"),
+        ("a: 1\n---\nb: 2\n", "line 1: it holds more than one YAML document"),
+        ("x" * 70_000, "line 1: it is larger than 64 KB"),
+        (b"\xff\xfe", "line 1: it is not UTF-8"),
+    ],
+)
+def test_what_is_no_yaml_or_too_much_of_it_is_refused(text, told):
+    assert problems(text)[0].startswith(told)
+
+
+def test_a_flood_of_mistakes_is_not_all_told():
+    assert len(problems("\n".join(f"field{number}: x" for number in range(1000)))) == 50
+
+
+FIELDS = ["name", "version", "module", "provides", "agents", "sandbox", "bash", "hooks", "event", "handler", "mcp_tools", "routes", "read"]
+
+
+@given(
+    some.recursive(
+        some.text(max_size=12) | some.sampled_from(["true", "", "1.0.0", "a:b", "~/x", "Brain/"]),
+        lambda inner: (
+            some.lists(inner, max_size=3)
+            | some.dictionaries(
+                some.sampled_from(FIELDS),
+                inner,
+                max_size=5,
+            )
+        ),
+        max_leaves=20,
+    )
+)
+def test_whatever_it_holds_it_is_read_or_refused_in_words(value):
+    text = repr(value).replace("\\x", "x")  # Python's own spelling of lists and dicts is nearly YAML's
+    try:
+        read_manifest(text, reserved=["a"], files=[])
+    except ManifestError as error:
+        told = error.problems
+    else:
+        return
+    assert all(one.startswith("line ") for one in told)
+
+
+def test_apps_are_shown_every_field():
+    document = manifest_document(read_manifest(COMPLETE))
+
+    assert document["routes"] == {"prefix": "/api/brain"}
+    assert document["hooks"] == [{"event": "daily.entry.created", "handler": "hooks:on_entry_created", "is_async": True}]
+    assert document["permissions"]["bash"] == ["git"]
+    assert document["agents"]["indexer"]["sandbox"]["workspace_access"] == "rw"
+
+
+PUBLISHES = """\
+name: daily
+version: 1.0.0
+module: module.py
+publishes:
+"""
+
+
+def test_a_manifest_declares_the_events_that_the_module_publishes_with_the_kind_of_each_field():
+    found = read_manifest(f"{PUBLISHES}  daily.page.turned: {{path: path, words: text, count: number}}\n  daily.woke: {{}}\n")
+
+    assert found.publishes == {"daily.page.turned": {"path": "path", "words": "text", "count": "number"}, "daily.woke": {}}
+    assert manifest_document(found)["publishes"]["daily.page.turned"]["words"] == "text"
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("brain.said: {}", "is not an event of daily; its name begins with `daily.`"),
+        ("daily.entry.created: {entry_id: id}", "is declared already"),
+        ("daily.said: {words: text}", "text of a note that no field names"),
+        ("daily.said: {words: string}", "should be one of path, paths, text"),
+        ("daily.said: {words: }", "words"),
+        ("daily.said: {two words: free}", "name of a field"),
+        ("daily.said: [words]", "daily.said"),
+        ("daily: {}", "name of an event"),
+    ],
+)
+def test_an_event_that_cannot_be_published_or_has_a_field_without_a_kind_is_a_mistake(line, says):
+    with pytest.raises(ManifestError) as mistaken:
+        read_manifest(f"{PUBLISHES}  {line}\n")
+
+    assert says in str(mistaken.value)
+    assert "line 5: " in str(mistaken.value)

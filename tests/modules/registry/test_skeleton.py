@@ -1,0 +1,95 @@
+"""Skeleton: a new module works as it is: it goes together, it does what it says, and its own test passes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from parachuted.errors import ModuleFailedError
+from parachuted.modules.registry.declaration import describe
+from parachuted.modules.registry.manifest import read_manifest
+from parachuted.modules.registry.skeleton import new_module
+from tests.modules.paper import Paper, loaded
+
+NAMES = ["shopping-list", "a", "module", "modules", "x2-", "class", "my--list"]
+
+
+def test_it_has_all_that_a_module_needs(tmp_path: Path):
+    folder = tmp_path / "Modules/shopping-list"
+
+    assert [path.relative_to(folder).as_posix() for path in new_module(folder, "shopping-list")] == [
+        "manifest.yaml",
+        "module.py",
+        "prompts/helper.md",
+        "CLAUDE.md",
+        "tests/test_shopping_list.py",
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_whatever_its_name_it_goes_together_and_works(tmp_path: Path, name: str):
+    new_module(tmp_path / name, name)
+    with loaded(tmp_path / name) as (cls, manifest):
+        declared = describe(cls, manifest)
+        paper = Paper(name)
+        module = cls(paper)
+        await module.add_item(text="Buy seeds")
+        await module.add_item(text="Call Kim")
+
+        assert (await module.list_items(limit=1))["items"] == ["Buy seeds"]
+        assert await module.search(query="kim") == ["Call Kim"]
+        assert await module.ask(question="What?") == {"answer": "helper says yes"}
+        assert paper.asked == [("helper", "What?", {})]
+        (note,) = paper.vault.notes
+        assert paper.published[0] == (f"{name}.item.added", {"path": note, "text": "Buy seeds"})
+        await module.on_file_modified(path=note)
+        await module.on_file_modified(path="other.md")
+        assert paper.state.kept == {"changes": 1}
+        assert declared.agents["helper"].sees(note)
+        assert [one.path for one in declared.routes] == ["/items", "/items", "/ask"]
+
+
+async def test_an_empty_list_is_no_error(tmp_path: Path):
+    new_module(tmp_path / "a", "a")
+    with loaded(tmp_path / "a") as (cls, _):
+        assert await cls(Paper("a")).list_items() == {"items": []}
+
+
+@pytest.mark.parametrize("name", ["", "A", "../x", "a/b", "a b", "1a", "a" * 65])
+def test_a_name_that_is_none_makes_nothing(tmp_path: Path, name: str):
+    with pytest.raises(ModuleFailedError, match="no name for a module"):
+        new_module(tmp_path / "new", name)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_there_is_not_overwritten(tmp_path: Path):
+    (tmp_path / "module.py").write_text("mine")
+    with pytest.raises(ModuleFailedError, match="there already"):
+        new_module(tmp_path, "a")
+
+    assert (tmp_path / "module.py").read_text() == "mine"
+
+
+def test_nothing_in_it_is_left_to_fill_in(tmp_path: Path):
+    for path in new_module(tmp_path / "shopping-list", "shopping-list"):
+        assert "$" not in path.read_text()
+    assert read_manifest((tmp_path / "shopping-list/manifest.yaml").read_bytes()).name == "shopping-list"
+
+
+def test_its_own_test_passes_and_fails_when_the_module_is_broken(tmp_path: Path):
+    folder = tmp_path / "shopping-list"
+    new_module(folder, "shopping-list")
+    command = [sys.executable, "-m", "unittest", "discover", "-s", str(folder / "tests"), "-t", str(folder / "tests")]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, "Ran 2 tests" in done.stderr) == (0, True), done.stderr
+    assert "Warning" not in done.stderr
+
+    code = folder / "module.py"
+    code.write_text(code.read_text().replace("query.lower() in item.lower()", "query in item"))
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, "FAILED (failures=1)" in done.stderr) == (1, True), done.stderr

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from parachuted.access.authority import Authority
+from parachuted.errors import ActRefusedError, NotFoundError
+from parachuted.keys import AccessGrant, PathGlob
+from parachuted.modules.agent_service import AgentService
+from parachuted.modules.maintenance import NAME, maintenance
+from parachuted.testing import ScriptedBackend, say, use
+from tests.modules.yard import Yard
+
+BOT = """
+permissions:
+  read: ["Brain/**"]
+  write: ["Brain/**"]
+agents:
+  admin:
+    paths: ["Brain/**"]
+    capabilities: [read, write]
+"""
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Iterator[Yard]:
+    yard = Yard(tmp_path)
+    yard.save("Brain/a.md", "# A\n")
+    yield yard
+    yard.close()
+
+
+def desk(yard: Yard, backend: ScriptedBackend) -> AgentService:
+    found = {"telegram-bot": yard.approve(BOT)}
+    return AgentService(yard.agents(backend), yard.parts, found.get, {NAME: maintenance(lambda _taint: ())})
+
+
+async def test_a_modules_agent_and_the_daemons_own_are_asked_for_by_name(yard: Yard):
+    backend = ScriptedBackend([say("ok")])
+    for name in ("telegram-bot/admin", NAME):
+        ran = await desk(yard, backend).run(name, "x", {}, authority=Authority(), entry="cli")
+        assert (ran.words, yard.history.run(ran.run)["agent"]) == ("ok", name)
+    for name in ("admin", "telegram-bot", "other/admin", "", "/", "telegram-bot/../admin"):
+        with pytest.raises(NotFoundError, match="no agent"):
+            await desk(yard, backend).run(name, "x", {}, authority=Authority(), entry="cli")
+
+
+async def test_its_key_bounds_what_is_asked_for_and_its_options_narrow(yard: Yard):
+    backend = ScriptedBackend([use("read_note", path="Brain/a.md"), say("ok")])
+    key = AccessGrant(alternatives=(((PathGlob("Brain/b.md"),),),))
+    ran = await desk(yard, backend).run(
+        "telegram-bot/admin", "x", {"max_turns": 3}, entry="http", authority=Authority(reads=key, writes=key)
+    )
+    assert [step["error"] for step in yard.history.run(ran.run)["steps"] if "called" in step] == [True]
+    assert backend.jobs[0].limits.max_turns == 3
+    with pytest.raises(ActRefusedError, match="takes working_directory"):
+        await desk(yard, backend).run(NAME, "x", {"bash": True}, authority=Authority(), entry="http")
+
+
+async def test_the_one_for_maintenance_is_never_begun_by_a_schedule_a_bot_or_a_bubble(yard: Yard):
+    for entry in ("schedule", "bot", "bubble", "module"):
+        with pytest.raises(ActRefusedError, match="only when a person asks"):
+            await desk(yard, ScriptedBackend()).run(NAME, "x", {}, authority=Authority(), entry=entry)

@@ -1,0 +1,70 @@
+"""Outside: folders beside the vault are copied for reading, and what is private stays so."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from parachuted.tools.outside_copies import OutsideCopies, copy_outside
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Path:
+    home = tmp_path / "user"
+    for path, text in {
+        "Work/client/a.txt": "a", "Work/client/deep/b.txt": "b", "Work/client/.env": "secret", "Work/client/.git/config": "secret",
+        ".ssh/id": "secret", "vault/note.md": "note",
+    }.items():  # fmt: skip
+        (home / path).parent.mkdir(parents=True, exist_ok=True)
+        (home / path).write_text(text)
+    (home / "Work/client/link").symlink_to(home / ".ssh/id")
+    (home / "Keys").symlink_to(home / ".ssh")
+    (tmp_path / "into").mkdir()
+    return home
+
+
+def copied(user: Path, *asked: str) -> OutsideCopies:
+    return copy_outside(asked, user.parent / "into", uid=None, user_home=user, never=(user / "vault",))
+
+
+def test_a_folder_is_copied_without_what_is_hidden_and_without_links(user: Path):
+    outside = copied(user, "~/Work/client/")
+
+    into = user.parent / "into"
+    assert outside.copied == (("~/Work/client/", "1"),)
+    assert {str(path.relative_to(into)) for path in into.rglob("*") if path.is_file()} == {"1/a.txt", "1/deep/b.txt"}
+    assert [why for _, why in outside.left_out] == ["a link"]
+
+
+def test_one_file_may_be_named(user: Path):
+    assert copied(user, "~/Work/client/a.txt").copied == (("~/Work/client/a.txt", "1"),)
+    assert (user.parent / "into/1/a.txt").read_text() == "a"
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "~", "~/", "~/.ssh", "~/Keys", "~/vault", "/proc", "/proc/self", "/etc", "/sys", "/dev", "~/nowhere", "~root"]
+)
+def test_what_holds_machines_secrets_or_notes_is_refused_in_words(user: Path, path: str):
+    outside = copied(user, path)
+
+    assert outside.copied == ()
+    assert outside.left_out[0][0] == path
+    assert outside.left_out[0][1]
+    assert list((user.parent / "into").iterdir()) == []
+
+
+def test_what_holds_the_vault_is_refused_as_a_whole(user: Path):
+    assert copied(user, str(user)).copied == ()
+    assert copied(user, str(user.parent)).copied == ()
+
+
+def test_a_run_without_a_place_for_it_says_so(user: Path):
+    assert "no place" in copy_outside(("~/Work",), None, uid=None, user_home=user, never=()).left_out[0][1]
+    assert copy_outside((), None, uid=None, user_home=user, never=()) == OutsideCopies()
+
+
+def test_a_pipe_is_not_waited_for(user: Path):
+    os.mkfifo(user / "Work/client/pipe")
+    assert ("a pipe") in [why for _, why in copied(user, "~/Work/client").left_out]

@@ -1,0 +1,328 @@
+"""Intent: whoever is asked before a write is told what it would do, holds nobody up, and a no leaves the vault as it was."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from parachuted.errors import ActRefusedError, ConflictError, NotFoundError, ParachuteError, StorageFailedError
+from parachuted.history.revert import revert
+from parachuted.vault.batch import EditBatch
+from parachuted.vault.edit_request import EditRequest
+from parachuted.vault.edits import AppendToSection, ReplaceAll, ReplaceSection, SetKey
+from parachuted.vault.history import Author
+from parachuted.vault.paths import VaultPath
+from parachuted.vault.rescue import rescue
+from parachuted.vault.root import digest_of
+from parachuted.vault.store import Store
+from parachuted.vault.write_intent import WriteIntent
+from tests.vault.conftest import NOW, Shelf
+
+NOTE, OTHER = VaultPath("a/note.md"), VaultPath("a/other.md")
+TEXT = "# Note\n\n## Facts\n\nold\n\n## Ideas\n\nthought\n"
+NEW = TEXT.replace("old", "new")
+FACTS = ReplaceSection(section="Facts", content="new\n")
+PERSON = Author(by="person")
+
+
+class Asked:
+    """One that is asked before each write: remembers what it was asked, does `act`, and objects to what `objects` names."""
+
+    def __init__(self) -> None:
+        self.intents: list[WriteIntent] = []
+        self.act: Callable[[WriteIntent], None] = lambda _intent: None
+        self.refuses: Callable[[WriteIntent], bool] = lambda _intent: False
+        self.is_asked = True
+
+    def __call__(self, intent: WriteIntent) -> None:
+        self.intents.append(intent)
+        self.act(intent)
+        if self.refuses(intent):
+            raise ActRefusedError(f"hands off {intent.path}")
+
+
+@pytest.fixture
+def asked() -> Asked:
+    return Asked()
+
+
+@pytest.fixture
+def store(shelf: Shelf, asked: Asked) -> Iterator[Store]:
+    store = Store(shelf.root, shelf.objects, shelf.history, lambda: NOW, ask=asked, is_asked=lambda: asked.is_asked)
+    yield store
+    store.close()
+
+
+def whole(shelf: Shelf) -> dict[str, bytes]:
+    """Every file, and every folder, of the vault."""
+    return {str(path): path.read_bytes() if path.is_file() else b"" for path in sorted(shelf.vault.rglob("*"))}
+
+
+WAYS: dict[str, Callable[[Store, Shelf], object]] = {
+    "edit": lambda store, _shelf: store.edit(NOTE, FACTS, PERSON),
+    "edit_all": lambda store, _shelf: store.edit_all(NOTE, [EditRequest(edit=FACTS), EditRequest(edit=SetKey(key="a", value="b"))], PERSON),
+    "replace": lambda store, _shelf: store.replace(NOTE, b"other\n", PERSON),
+    "create": lambda store, _shelf: store.create(VaultPath("b/c/new.md"), b"new\n", PERSON),
+    "place anew": lambda store, shelf: store.place(VaultPath("b/c/new.md"), shelf.objects.put(b"x"), PERSON, is_new=True),
+    "place anew, perhaps": lambda store, shelf: store.place(VaultPath("b/c/new.md"), shelf.objects.put(b"x"), PERSON),
+    "place over": lambda store, shelf: store.place(NOTE, shelf.objects.put(b"x"), PERSON),
+    "delete": lambda store, _shelf: store.delete(NOTE, PERSON),
+    "move": lambda store, _shelf: store.move(NOTE, VaultPath("b/c/moved.md"), PERSON),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_no_leaves_every_byte_and_every_folder_as_it_was(store, shelf, asked, way):
+    shelf.put(NOTE, TEXT)
+    asked.refuses = lambda _intent: True
+    before = whole(shelf)
+    with pytest.raises(ActRefusedError, match="hands off"):
+        WAYS[way](store, shelf)
+
+    assert whole(shelf) == before
+    assert shelf.history.writes_of(NOTE) == []
+    assert store.trouble is None
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_yes_is_asked_for_once_a_place_and_the_write_is_what_it_is_without(store, shelf, asked, way):
+    shelf.put(NOTE, TEXT)
+    WAYS[way](store, shelf)
+    done = whole(shelf)
+    asked.is_asked = False
+    for path in [path for path in shelf.vault.rglob("*") if path.is_file()]:
+        path.unlink()
+    shelf.put(NOTE, TEXT)
+    WAYS[way](store, shelf)
+
+    assert whole(shelf) == done
+    assert len(asked.intents) == (2 if way == "move" else 1)
+
+
+def test_what_is_told_is_where_by_whom_from_what_to_what_and_which_parts(store, shelf, asked):
+    base = shelf.put(NOTE, TEXT)
+    store.edit(NOTE, FACTS, shelf.agent)
+    (intent,) = asked.intents
+
+    assert (intent.path, intent.author, intent.operation, intent.base, intent.digest) == (
+        NOTE,
+        shelf.agent,
+        "ReplaceSection",
+        base,
+        digest_of(NEW.encode()),
+    )
+    assert intent.units() == ("Note > Facts",)
+    assert "-old\n+new\n" in intent.diff()
+
+
+def test_a_move_is_asked_about_at_both_places(store, shelf, asked):
+    digest = shelf.put(NOTE, TEXT)
+    store.move(NOTE, OTHER, PERSON)
+
+    assert [(intent.path, intent.source, intent.base, intent.digest) for intent in asked.intents] == [
+        (NOTE, None, digest, None),
+        (OTHER, NOTE, None, digest),
+    ]
+    assert asked.intents[1].diff() == f"rename from {NOTE}\nrename to {OTHER}\n"
+    assert asked.intents[1].units() == ()
+
+
+def test_the_frontmatter_that_would_be_or_that_would_go_is_told(store, shelf, asked):
+    shelf.put(NOTE, "---\nstatus: draft\n---\nText.\n")
+    store.edit(NOTE, SetKey(key="status", value="done"), PERSON)
+    store.delete(NOTE, PERSON)
+
+    assert [dict(intent.frontmatter()) for intent in asked.intents] == [{"status": "done"}, {"status": "done"}]
+
+
+def test_what_is_large_or_no_text_is_told_as_that(store, shelf, asked):
+    shelf.put(NOTE, b"\x00\x01")
+    store.replace(NOTE, b"\x00\x02", PERSON)
+    store.place(NOTE, shelf.objects.put(b"x" * (5 << 20)), PERSON)
+
+    assert [intent.diff() for intent in asked.intents] == [
+        "(no text, so there are no lines to compare)",
+        "(too large to be compared)",
+    ]
+    assert asked.intents[1].units() == ("(whole note)",)
+
+
+def test_a_write_that_changes_nothing_is_not_asked_about(store, shelf, asked):
+    shelf.put(NOTE, TEXT)
+    store.replace(NOTE, TEXT.encode(), PERSON)
+
+    assert asked.intents == []
+
+
+def test_while_nobody_wants_to_know_nobody_is_asked(store, shelf, asked):
+    shelf.put(NOTE, TEXT)
+    asked.is_asked, asked.refuses = False, lambda _intent: True
+
+    assert store.edit(NOTE, FACTS, PERSON).changed
+    assert asked.intents == []
+
+
+def test_who_is_asked_may_itself_read_and_write_from_any_thread(store, shelf, asked):
+    shelf.put(NOTE, TEXT)
+    shelf.put(OTHER, "other\n")
+
+    def act(intent: WriteIntent) -> None:
+        if intent.path == NOTE:
+            other = threading.Thread(target=lambda: store.replace(OTHER, store.read(NOTE).data, PERSON))
+            other.start()
+            other.join(10)
+            assert not other.is_alive()
+
+    asked.act = act
+    store.edit(NOTE, FACTS, PERSON)
+
+    assert (shelf.text(NOTE), shelf.text(OTHER)) == (NEW, TEXT)
+
+
+def test_what_was_saved_while_they_were_asked_is_asked_about_anew_and_not_lost(store, shelf, asked):
+    base = shelf.put(NOTE, TEXT)
+
+    def act(_intent: WriteIntent) -> None:
+        if len(asked.intents) == 1:
+            (shelf.vault / NOTE).write_text(TEXT.replace("thought", "deed"))
+
+    asked.act = act
+    store.edit(NOTE, FACTS, PERSON, base=base)
+
+    assert shelf.text(NOTE) == NEW.replace("thought", "deed")
+    assert [intent.digest for intent in asked.intents] == [
+        digest_of(NEW.encode()),
+        digest_of(NEW.replace("thought", "deed").encode()),
+    ]
+
+
+def test_a_yes_to_one_text_is_no_yes_to_another(store, shelf, asked):
+    base = shelf.put(NOTE, TEXT)
+
+    def act(_intent: WriteIntent) -> None:
+        if len(asked.intents) == 1:
+            (shelf.vault / NOTE).write_text(TEXT.replace("thought", "deed"))
+
+    asked.act = act
+    asked.refuses = lambda intent: b"deed" in (intent.texts() or (b"", b""))[1]
+    with pytest.raises(ActRefusedError):
+        store.edit(NOTE, FACTS, PERSON, base=base)
+
+    assert shelf.text(NOTE) == TEXT.replace("thought", "deed")
+
+
+@pytest.mark.parametrize("way", ["edit", "replace", "delete", "place over"])
+def test_what_goes_on_changing_while_they_are_asked_is_given_up_and_left_alone(store, shelf, asked, way):
+    shelf.put(NOTE, TEXT)
+
+    def act(_intent: WriteIntent) -> None:
+        (shelf.vault / NOTE).write_text(f"{TEXT}{len(asked.intents)}\n")
+
+    asked.act = act
+    with pytest.raises(StorageFailedError, match="each time"):
+        WAYS[way](store, shelf)
+
+    assert shelf.text(NOTE) == f"{TEXT}{len(asked.intents)}\n"
+    assert len(asked.intents) == 20
+
+
+def test_a_file_made_while_they_were_asked_is_not_overwritten(store, shelf, asked):
+    asked.act = lambda _intent: shelf.put(NOTE, "mine\n")
+    with pytest.raises(ConflictError):
+        store.create(NOTE, b"yours\n", PERSON)
+
+    assert shelf.text(NOTE) == "mine\n"
+
+
+def test_a_file_that_went_while_they_were_asked_is_not_made_again_by_an_edit(store, shelf, asked):
+    shelf.put(NOTE, TEXT)
+    asked.act = lambda _intent: (shelf.vault / NOTE).unlink()
+    with pytest.raises(NotFoundError):
+        store.edit(NOTE, FACTS, PERSON)
+
+    assert not (shelf.vault / NOTE).exists()
+
+
+def test_of_many_edits_one_that_is_refused_is_told_so_alone(store, shelf, asked):
+    for number in range(4):
+        shelf.put(VaultPath(f"n{number}.md"), TEXT)
+    asked.refuses = lambda intent: intent.path == "n2.md"
+    answers = store.edit_many(
+        [EditBatch(path=VaultPath(f"n{number}.md"), wishes=[EditRequest(edit=FACTS)], author=PERSON) for number in range(4)]
+    )
+
+    assert [isinstance(one, ParachuteError) for (one,) in answers] == [False, False, True, False]
+    assert [shelf.text(f"n{number}.md") for number in range(4)] == [NEW, NEW, TEXT, NEW]
+
+
+def test_taking_a_write_back_is_asked_about_too(store, shelf, asked):
+    shelf.put(NOTE, TEXT)
+    store.edit(NOTE, FACTS, PERSON)
+    (write,) = shelf.history.writes_of(NOTE)
+    asked.refuses = lambda _intent: True
+    with pytest.raises(ActRefusedError):
+        revert(write, store, shelf.objects, PERSON)
+
+    assert shelf.text(NOTE) == NEW
+
+
+def test_what_a_program_wrote_too_late_is_saved_whoever_objects(store, shelf, asked):
+    shelf.put(NOTE, TEXT)
+    with (shelf.vault / NOTE).open("r+b") as late:
+        asked.is_asked = False
+        store.replace(NOTE, NEW.encode(), PERSON)
+        asked.is_asked, asked.refuses = True, lambda _intent: True
+        late.write(TEXT.replace("thought", "deed!!!").encode())
+        late.truncate()
+    with finished_by(time.monotonic() + 10) as is_time_left:
+        while is_time_left() and "deed!!!" not in shelf.text(NOTE):
+            rescue(store, NOW)
+
+    assert shelf.text(NOTE) == NEW.replace("thought", "deed!!!")
+    assert asked.intents == []
+    with pytest.raises(ActRefusedError):
+        store.edit(NOTE, AppendToSection(section="Facts", content="more"), PERSON)
+
+
+@contextmanager
+def finished_by(deadline: float) -> Iterator[Callable[[], bool]]:
+    yield lambda: time.monotonic() < deadline
+
+
+def test_while_one_thread_rescues_another_is_asked_all_the_same(store, shelf, asked):
+    shelf.put(NOTE, TEXT)
+    asked.refuses = lambda _intent: True
+    refused: list[bool] = []
+
+    def write() -> None:
+        try:
+            store.edit(NOTE, FACTS, PERSON)
+        except ActRefusedError:
+            refused.append(True)
+
+    writer = threading.Thread(target=write)
+    with store.late_files():
+        writer.start()
+    writer.join(10)
+
+    assert refused == [True]
+
+
+def test_being_asked_by_nobody_costs_a_write_nothing_that_can_be_measured(store, shelf, asked):
+    asked.is_asked = False
+    data = b"# A\n"
+    shelf.put(NOTE, data)
+    edit = ReplaceAll(data=data)  # which changes nothing, so that only the way there is timed
+
+    def took(one: Store) -> float:
+        began = time.perf_counter()
+        for _ in range(50):
+            one.edit(NOTE, edit, PERSON)
+        return (time.perf_counter() - began) / 50
+
+    pairs = [(took(shelf.store), took(store)) for _ in range(20)]
+    assert min(after for _, after in pairs) - min(before for before, _ in pairs) < 10e-6
