@@ -248,7 +248,7 @@ async def test_two_undos_at_once_are_one(tmp_path: Path):
     run = run_of(study, "w")
     both = await asyncio.gather(study.undo.undo(run), study.undo.undo(run), return_exceptions=True)
 
-    assert sorted(type(one).__name__ for one in both) == ["EditRefusedError", "Undone"]
+    assert sorted(type(one).__name__ for one in both) == ["EditRefusedError", "UndoResult"]
     assert sum(one["agent"] == "undo" for one in study.history.runs()) == 1
 
 
